@@ -1,0 +1,5 @@
+//! Types and names.
+
+mod types;
+
+pub use types::*;
