@@ -1,1 +1,104 @@
-//! To be written.
+//! Machine code: a planned module in, one relocatable ELF object out.
+//!
+//! `host` lowers graph functions and `loops` prim_funcs to Cranelift; `kernel` lowers marked regions to the vector
+//! IR of `x64`; `runtime` and `entry` define what the object needs around them; `object` assembles all of it. The
+//! calling convention is in ARCHITECTURE.md. The same input gives the same bytes: functions are compiled in parallel
+//! and defined in the order of the module.
+
+use std::collections::BTreeMap;
+
+use irc_syntax::{Diagnostic, Module, Name};
+
+use crate::check::Info;
+use crate::tensor::Tensor;
+
+/// The instruction set that code is made for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cpu {
+    /// The baseline of the architecture.
+    Portable,
+    /// SSE4.2.
+    V2,
+    /// AVX2 and FMA.
+    V3,
+    /// AVX-512 F, BW, CD, DQ, VL.
+    V4,
+}
+
+/// What an object is made for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    /// The machine and system.
+    pub triple: target_lexicon::Triple,
+    /// The instruction set.
+    pub cpu: Cpu,
+    /// Whether AVX-512 VNNI may be used.
+    pub vnni: bool,
+    /// Whether [`Object::clif`] and [`Object::asm`] are filled.
+    pub listing: bool,
+}
+
+impl Target {
+    /// The machine irc runs on.
+    pub fn native() -> Self {
+        let (cpu, vnni) = host_cpu();
+        Self { triple: target_lexicon::Triple::host(), cpu, vnni, listing: false }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn host_cpu() -> (Cpu, bool) {
+    let v2 = is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("popcnt");
+    let v3 = v2
+        && is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("bmi2");
+    let v4 = v3
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    match (v2, v3, v4) {
+        (_, _, true) => (Cpu::V4, is_x86_feature_detected!("avx512vnni")),
+        (_, true, false) => (Cpu::V3, false),
+        (true, false, false) => (Cpu::V2, false),
+        (false, false, false) => (Cpu::Portable, false),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn host_cpu() -> (Cpu, bool) {
+    (Cpu::Portable, false)
+}
+
+/// The weights of a module, by the name of the parameter.
+pub type Weights = BTreeMap<Name, Tensor>;
+
+/// A compiled module.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    /// The ELF relocatable object, without the bytes of weights.
+    pub bytes: Vec<u8>,
+    /// The tensors that entries of the table `irc_weights` point to, in order; the linker places their bytes.
+    pub weights: Vec<Tensor>,
+    /// Cranelift IR of every function, where the target asked for a listing.
+    pub clif: String,
+    /// Assembly of every function, where the target asked for a listing.
+    pub asm: String,
+}
+
+/// Compiles a planned module.
+///
+/// # Errors
+/// What the module asks for and code generation cannot do, one diagnostic each.
+pub fn compile(
+    module: &Module,
+    info: &Info,
+    weights: &Weights,
+    target: &Target,
+) -> Result<Object, Vec<Diagnostic>> {
+    let _ = (module, info, weights, target);
+    Err(Vec::new())
+}
