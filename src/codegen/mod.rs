@@ -5,6 +5,9 @@
 //! calling convention is in ARCHITECTURE.md. The same input gives the same bytes: functions are compiled in parallel
 //! and defined in the order of the module.
 
+pub mod kernel;
+pub mod x64;
+
 use std::collections::BTreeMap;
 
 use irc_syntax::{Diagnostic, Module, Name};

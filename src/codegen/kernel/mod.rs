@@ -1,0 +1,57 @@
+//! Kernel regions: marked loop nests in, raw machine code at full vector width out.
+//!
+//! [`compile`] takes the statements of a region (ARCHITECTURE.md, "Scheduled form") and gives one function
+//! `fn(*const u64)` with the list of what the caller has to put into the array. `lower` makes the vector IR of `vir`
+//! with the functions of `math`; `x64` makes bytes of it. A region that is not understood is refused as a whole.
+
+use std::collections::BTreeMap;
+
+use irc_syntax::{DType, Expr, Name, Stmt};
+
+use crate::codegen::Cpu;
+
+/// A buffer that a region reads or writes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Buffer {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, over integers in scope.
+    pub shape: Vec<Expr>,
+    /// Strides in elements; row-major when `None`.
+    pub strides: Option<Vec<Expr>>,
+}
+
+/// What is in scope around a region.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    /// Buffers by name; register arrays allocated inside the region are not among them.
+    pub buffers: BTreeMap<Name, Buffer>,
+    /// Scalars by name: symbolic dims, variables of outer loops, scalar parameters.
+    pub scalars: BTreeMap<Name, DType>,
+}
+
+/// One element of the array that a kernel is called with.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum KernelArg {
+    /// The address of a buffer's first element.
+    Buffer(Name),
+    /// An integer or bool, sign- or zero-extended to 64 bits.
+    Int(Name),
+    /// A float32, its bits in the low half.
+    Float(Name),
+}
+
+/// A compiled region.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The function `extern "C" fn(*const u64)`, constants included; position independent, to be placed at 64 bytes.
+    pub code: Vec<u8>,
+    /// What its array holds, in order.
+    pub args: Vec<KernelArg>,
+}
+
+/// The code of a region; `None` when the region or the instruction set is not one for this emitter.
+pub fn compile(region: &[Stmt], env: &Env, cpu: Cpu) -> Option<Kernel> {
+    let _ = (region, env, cpu);
+    None
+}
