@@ -7,6 +7,9 @@
 
 pub mod kernel;
 pub mod x64;
+mod object;
+
+pub use object::{Assembled, Assembler};
 
 use std::collections::BTreeMap;
 
@@ -45,7 +48,12 @@ impl Target {
     /// The machine irc runs on.
     pub fn native() -> Self {
         let (cpu, vnni) = host_cpu();
-        Self { triple: target_lexicon::Triple::host(), cpu, vnni, listing: false }
+        Self {
+            triple: target_lexicon::Triple::host(),
+            cpu,
+            vnni,
+            listing: false,
+        }
     }
 }
 
