@@ -51,7 +51,12 @@ pub struct TensorType {
 impl TensorType {
     /// A tensor of known dtype and extents.
     pub fn new(dtype: DType, shape: Vec<Dim>) -> Self {
-        Self { dtype: Some(dtype), ndim: Some(shape.len()), shape: Some(shape), value: None }
+        Self {
+            dtype: Some(dtype),
+            ndim: Some(shape.len()),
+            shape: Some(shape),
+            value: None,
+        }
     }
 }
 
@@ -63,7 +68,11 @@ impl Type {
 
     /// The tensor type, where it is one.
     pub fn as_tensor(&self) -> Option<&TensorType> {
-        if let Self::Tensor(tensor) = self { Some(tensor) } else { None }
+        if let Self::Tensor(tensor) = self {
+            Some(tensor)
+        } else {
+            None
+        }
     }
 
     /// Dtype and extents, where both are known.

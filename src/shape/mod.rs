@@ -1,9 +1,15 @@
-//! Symbolic integers.
+//! Symbolic integers: extents of tensors, offsets, and what is known about their symbols.
+//!
+//! A [`Dim`] is an integer polynomial over atoms (symbols, floor-div, mod, min, max) in one normal form, so that
+//! equal polynomials are equal values. [`Facts`] holds ranges, divisibility and equalities of symbols and answers
+//! questions in three values: proved, disproved, not decided.
 
-/// Facts on symbols.
-#[derive(Clone, Debug, Default)]
-pub struct Facts {}
+mod arith;
+mod dim;
+mod facts;
+#[cfg(test)]
+mod tests;
+mod text;
 
-/// An extent.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Dim {}
+pub use dim::Dim;
+pub use facts::{Facts, Range, SymbolFacts};
