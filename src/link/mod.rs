@@ -1,1 +1,126 @@
-//! To be written.
+//! Linking: one relocatable object in, a shared object out, with no linker on the machine.
+//!
+//! `plan` reads the object and gives everything an address, `relocate` patches the bytes, `elf` writes the file,
+//! `params` writes weights that stay outside of it, `header` writes the C header. The text of the program travels in the section
+//! [`PROGRAM_SECTION`], which is not loaded. Weights come last in the file, in a segment of their own, and are
+//! streamed: they are never copied in memory. The same input gives the same bytes, whatever the folder or the time.
+//!
+//! The linker defines two data symbols for the object:
+//! `irc_weights`, one pointer a weight (null when the weights are in a file beside the library), and
+//! `irc_weights_info`, `u64`s: number of weights, 1 when they are beside the library, bytes of all of them, the four
+//! words of their sha256, then the offset of each.
+
+mod elf;
+mod params;
+mod plan;
+mod relocate;
+
+use std::io::{self, Write};
+
+use object::{Object as _, ObjectSection as _};
+
+use crate::tensor::Tensor;
+
+pub use params::{PARAMS_HEADER_BYTES, PARAMS_MAGIC};
+
+/// The section that holds the text of the program.
+pub const PROGRAM_SECTION: &str = ".irc.program";
+
+/// Why an object cannot be made a shared object.
+#[derive(Debug)]
+pub enum LinkError {
+    /// The object is not what code generation makes.
+    Object(String),
+    /// Writing failed.
+    Io(io::Error),
+}
+
+impl std::fmt::Display for LinkError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Object(message) => write!(f, "cannot link: {message}"),
+            Self::Io(error) => write!(f, "cannot write: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<object::read::Error> for LinkError {
+    fn from(error: object::read::Error) -> Self {
+        Self::Object(error.to_string())
+    }
+}
+
+impl From<object::write::Error> for LinkError {
+    fn from(error: object::write::Error) -> Self {
+        Self::Object(error.to_string())
+    }
+}
+
+/// Where the bytes of the weights go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WeightPlace {
+    /// Into the shared object.
+    Embedded,
+    /// Into a file beside it, which [`write_params`] writes.
+    Sidecar,
+}
+
+/// What a shared object is made of.
+#[derive(Clone, Copy)]
+pub struct Parts<'a> {
+    /// The relocatable object.
+    pub object: &'a [u8],
+    /// The weights in the order of the table `irc_weights`.
+    pub weights: &'a [Tensor],
+    /// Where they go.
+    pub place: WeightPlace,
+    /// The text of the program.
+    pub program: &'a str,
+}
+
+/// Writes the shared object of `parts`.
+///
+/// # Errors
+/// When the object asks for what is not supported, or writing fails.
+pub fn write_shared(parts: &Parts<'_>, out: &mut dyn Write) -> Result<(), LinkError> {
+    let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(parts.object)?;
+    let layout = params::Layout::new(parts.weights);
+    let mut plan = plan::Plan::new(&file, parts, &layout)?;
+    let names = elf::Names::new(&plan);
+    let mut buffer = object::write::StreamingBuffer::new(io::BufWriter::new(out));
+    let mut writer = object::write::elf::Writer::new(object::Endianness::Little, true, &mut buffer);
+    // Addresses hold from here on.
+    let frame = elf::reserve(&mut writer, &names, &mut plan)?;
+    relocate::apply(&file, &mut plan, &layout)?;
+    elf::emit(&mut writer, &plan, &frame)?;
+    if frame.weights.is_some() {
+        params::stream(&layout, parts.weights, |bytes| writer.write(bytes));
+    }
+    Ok(buffer.flush()?)
+}
+
+/// Writes the weights as the file that a library with [`WeightPlace::Sidecar`] looks for beside itself.
+///
+/// # Errors
+/// When writing fails.
+pub fn write_params(weights: &[Tensor], out: &mut dyn Write) -> io::Result<()> {
+    params::write(&params::Layout::new(weights), weights, out)
+}
+
+/// The text of the program inside a shared object that irc made; `None` when there is none.
+pub fn read_program(library: &[u8]) -> Option<String> {
+    let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(library).ok()?;
+    let data = file.section_by_name(PROGRAM_SECTION)?.data().ok()?;
+    String::from_utf8(data.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! How the bytes of weights lie one after the other, inside the shared object and in a file beside it.
+//!
+//! A params file is [`PARAMS_MAGIC`], the number of bytes that follow the header as `u64`, their sha256, zeros up to
+//! [`PARAMS_HEADER_BYTES`], and then the weights, each aligned to 64 bytes.
+
+use std::io::{self, Write};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::tensor::Tensor;
+
+/// The first bytes of a params file.
+pub const PARAMS_MAGIC: [u8; 8] = *b"IRCPARM1";
+
+/// Where the weights begin in a params file: page-aligned, so that they are mapped.
+pub const PARAMS_HEADER_BYTES: u64 = 4096;
+
+/// The alignment of each weight: a cache line, and the widest vector.
+const ALIGN: u64 = 64;
+
+/// Where each weight lies.
+pub struct Layout {
+    /// The offset of each weight from the first.
+    pub offsets: Vec<u64>,
+    /// Bytes of all of them, a multiple of the alignment.
+    pub len: u64,
+}
+
+impl Layout {
+    /// Places weights in order.
+    pub fn new(weights: &[Tensor]) -> Self {
+        let mut len = 0;
+        let mut offsets = Vec::with_capacity(weights.len());
+        for weight in weights {
+            offsets.push(len);
+            len = (len + weight.data.len() as u64).next_multiple_of(ALIGN);
+        }
+        Self { offsets, len }
+    }
+
+    /// sha256 of all bytes, padding included.
+    pub fn digest(&self, weights: &[Tensor]) -> [u8; 32] {
+        let mut hasher = Sha256::new();
+        stream(self, weights, |bytes| hasher.update(bytes));
+        hasher.finalize().into()
+    }
+
+    /// The table `irc_weights_info`; `digest` is given when the weights are beside the library.
+    pub fn info(&self, digest: Option<[u8; 32]>) -> Vec<u8> {
+        let mut res = Vec::with_capacity(56 + 8 * self.offsets.len());
+        for word in [
+            self.offsets.len() as u64,
+            u64::from(digest.is_some()),
+            self.len,
+        ] {
+            res.extend(word.to_le_bytes());
+        }
+        res.extend(digest.unwrap_or_default());
+        res.extend(self.offsets.iter().flat_map(|offset| offset.to_le_bytes()));
+        res
+    }
+}
+
+/// Hands each weight, and the padding after it, to `sink` in order.
+pub fn stream(layout: &Layout, weights: &[Tensor], mut sink: impl FnMut(&[u8])) {
+    for (i, weight) in weights.iter().enumerate() {
+        let end = layout.offsets.get(i + 1).copied().unwrap_or(layout.len);
+        let padding = end - layout.offsets[i] - weight.data.len() as u64;
+        sink(&weight.data);
+        sink(&[0; ALIGN as usize][..padding as usize]);
+    }
+}
+
+/// Writes a params file.
+pub fn write(layout: &Layout, weights: &[Tensor], out: &mut dyn Write) -> io::Result<()> {
+    let mut header = Vec::with_capacity(PARAMS_HEADER_BYTES as usize);
+    header.extend(PARAMS_MAGIC);
+    header.extend(layout.len.to_le_bytes());
+    header.extend(layout.digest(weights));
+    header.resize(PARAMS_HEADER_BYTES as usize, 0);
+    out.write_all(&header)?;
+    let mut res = Ok(());
+    stream(layout, weights, |bytes| {
+        if res.is_ok() {
+            res = out.write_all(bytes);
+        }
+    });
+    res
+}
