@@ -172,6 +172,8 @@ pub enum FuncKind {
     Graph,
     /// `@T.prim_func`: loops over buffers.
     Loops,
+    /// `def` without a decorator: a helper inside a template.
+    Local,
 }
 
 /// One parameter: `x: R.Tensor((n, 4), dtype="float32") = None`.

@@ -1,10 +1,34 @@
 //! Text to syntax tree and back. No IO, no meaning.
 
+mod actions;
 pub mod ast;
 pub mod diag;
 pub mod dtype;
+mod layout;
+pub mod literal;
 pub mod make;
+pub mod names;
+pub mod ops;
+pub mod parse;
+pub mod print;
+mod print_expr;
+pub mod same;
+pub mod source;
+pub mod token;
+pub mod visit;
+mod wording;
+
+#[allow(clippy::all, clippy::pedantic, unused_qualifications, missing_docs)]
+mod grammar {
+    include!(concat!(env!("OUT_DIR"), "/irc.rs"));
+}
 
 pub use ast::*;
 pub use diag::{Diagnostic, Edit, Help, Label, Severity};
 pub use dtype::DType;
+pub use names::NameSupply;
+pub use parse::{parse, parse_expr_str};
+pub use print::{Dialect, PrintOptions, print, print_expr, print_stmt, print_with};
+pub use same::{Same, is_identical};
+pub use source::SourceMap;
+pub use visit::{Visit, VisitMut};
