@@ -1,5 +1,10 @@
 //! Types and names.
 
+pub mod annotation;
+pub mod prim;
+mod suggest;
 mod types;
 
+pub use annotation::{type_from_expr, type_to_expr};
+pub use suggest::closest;
 pub use types::*;

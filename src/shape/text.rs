@@ -57,9 +57,11 @@ impl Dim {
             ExprKind::Call { .. } => {
                 let (path, args) = expr.as_call().ok_or_else(|| not_a_dim(expr))?;
                 match (path.as_str(), args) {
-                    ("T.int64" | "T.int32" | "T.int16" | "T.int8" | "T.uint8" | "int", [value]) => {
-                        Self::from_expr(&value.value)
-                    }
+                    (
+                        "R.prim_value" | "T.int64" | "T.int32" | "T.int16" | "T.int8" | "T.uint8"
+                        | "int",
+                        [value],
+                    ) => Self::from_expr(&value.value),
                     ("T.Cast" | "T.cast", [dtype, value]) if dtype.value.as_str().is_some() => {
                         Self::from_expr(&value.value)
                     }

@@ -1,0 +1,386 @@
+//! The primitives: operators that the compiler itself knows. All others are functions of the library.
+//!
+//! A primitive is a row of [`TABLE`]: its name, its [`Prim`] and its arguments. [`bind`] matches a call against
+//! the arguments, [`infer`] gives the type of the result. The interpreter (`interp/prim`) and the lowering
+//! (`opt/lower`) have an arm for each `Prim` and read the same [`BoundCall`].
+
+mod bind;
+mod element;
+mod index;
+mod infer;
+mod layout;
+mod make;
+mod schema;
+mod value;
+mod window;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+pub(crate) use bind::unknown_dtype;
+pub use bind::{Bound, BoundCall, Items, bind, bind_infix, infix_prim, shape_dims};
+pub use infer::{Scope, infer};
+pub use schema::{Default, Kind, Slot, slots};
+
+/// A primitive operator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Prim {
+    /// One operand, element by element.
+    Unary(Unary),
+    /// Two operands with numpy's broadcasting, element by element.
+    Binary(Binary),
+    /// `R.where(c, a, b)`
+    Where,
+    /// `R.astype(x, dtype)`
+    Astype,
+    /// `R.reinterpret(x, dtype)`: the same bits.
+    Reinterpret,
+    /// `R.broadcast_to(x, shape)`
+    BroadcastTo,
+    /// Sum, product, maximum or minimum over axes.
+    Reduce(Reduce),
+    /// Index of the largest element along an axis.
+    Argmax,
+    /// Index of the smallest element along an axis.
+    Argmin,
+    /// Running sums along an axis.
+    Cumsum,
+    /// Running products along an axis.
+    Cumprod,
+    /// `R.permute_dims(x, axes)`
+    PermuteDims,
+    /// `R.reshape(x, shape)`
+    Reshape,
+    /// `R.strided_slice(x, axes, begin, end, strides)`
+    StridedSlice,
+    /// `R.concat((a, b), axis)`
+    Concat,
+    /// `R.nn.pad(x, pad_width, pad_value=0.0)`
+    Pad,
+    /// `R.take(x, indices, axis)`
+    Take,
+    /// `R.gather_elements(x, indices, axis)`
+    GatherElements,
+    /// `R.gather_nd(x, indices, batch_dims)`
+    GatherNd,
+    /// `R.scatter_elements(x, indices, updates, axis, reduction)`
+    ScatterElements,
+    /// `R.scatter_nd(x, indices, updates, reduction)`
+    ScatterNd,
+    /// `R.nn.max_pool*d`, with the number of spatial axes.
+    MaxPool(usize),
+    /// `R.nn.avg_pool*d`, with the number of spatial axes.
+    AvgPool(usize),
+    /// `R.matmul(a, b)`
+    Matmul,
+    /// `R.nn.conv*d`, with the number of spatial axes.
+    Conv(usize),
+    /// `R.nn.conv*d_transpose`, with the number of spatial axes.
+    ConvTranspose(usize),
+    /// `R.full(shape, fill)`
+    Full,
+    /// `R.arange(start, end, step)`
+    Arange,
+    /// `R.const(value, dtype)`
+    Const,
+    /// `R.sort(x, axis)`
+    Sort,
+    /// `R.argsort(x, axis)`
+    Argsort,
+    /// `R.nonzero(x)`
+    Nonzero,
+    /// `R.unique(x, …)`
+    Unique,
+    /// `R.shape_of(x)`
+    ShapeOf,
+    /// `R.shape([n, 4])`
+    Shape,
+    /// `R.shape_to_tensor(s)`
+    ShapeToTensor,
+    /// `R.tensor_to_shape(t)`
+    TensorToShape,
+    /// `R.match_cast(v, T)`
+    MatchCast,
+    /// `R.call_tir(cls.f, (a, b), out_ty=T)`
+    CallTir,
+    /// `R.call_tir_inplace(cls.f, (a, b), out_ty=T, inplace_indices=[0])`
+    CallTirInplace,
+    /// `R.call_dps_packed("f", (a, b), out_ty=T)`
+    CallDpsPacked,
+    /// `R.call_pure_packed("f", a, b, ty_args=(T,))`
+    CallPurePacked,
+    /// `R.call_packed("f", a, b, ty_args=(T,))`, for its effect.
+    CallPacked,
+}
+
+/// Element-wise operators of one operand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Unary {
+    Abs,
+    Negative,
+    Exp,
+    Log,
+    Sqrt,
+    Rsqrt,
+    Sin,
+    Cos,
+    Tan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asin,
+    Acos,
+    Atan,
+    Asinh,
+    Acosh,
+    Atanh,
+    Erf,
+    Sigmoid,
+    Floor,
+    Ceil,
+    /// Half to even.
+    Round,
+    Trunc,
+    Sign,
+    Isnan,
+    Isinf,
+    Isfinite,
+    LogicalNot,
+    BitwiseNot,
+}
+
+/// Element-wise operators of two operands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    /// Truncates for integers.
+    Divide,
+    FloorDivide,
+    /// The sign of the divisor.
+    FloorMod,
+    /// The sign of the dividend.
+    Mod,
+    Power,
+    Maximum,
+    Minimum,
+    LeftShift,
+    RightShift,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    LogicalAnd,
+    LogicalOr,
+    LogicalXor,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+/// Reductions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Reduce {
+    Sum,
+    Prod,
+    Max,
+    Min,
+}
+
+impl Binary {
+    /// Whether the result is of dtype bool whatever the operands are.
+    pub fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            Self::Equal
+                | Self::NotEqual
+                | Self::Less
+                | Self::LessEqual
+                | Self::Greater
+                | Self::GreaterEqual
+        )
+    }
+
+    /// Whether operands and result are of dtype bool.
+    pub fn is_logical(self) -> bool {
+        matches!(self, Self::LogicalAnd | Self::LogicalOr | Self::LogicalXor)
+    }
+}
+
+const POOL: &str = "x|data: tensor, pool_size: ints = 1, strides: ints = 1, padding: ints = 0, \
+    dilation: ints = 1, ceil_mode: bool = False, count_include_pad: bool = False, layout: str = None, \
+    out_layout: str = None";
+const CONV: &str = "x|data: tensor, weight: tensor, strides: ints = 1, padding: ints = 0, \
+    dilation: ints = 1, groups: int = 1, data_layout: str = None, kernel_layout: str = None, \
+    out_layout: str = None, out_dtype: dtype = None";
+const CONV_TRANSPOSE: &str = "x|data: tensor, weight: tensor, strides: ints = 1, padding: ints = 0, \
+    output_padding: ints = 0, dilation: ints = 1, groups: int = 1, data_layout: str = None, \
+    kernel_layout: str = None, out_layout: str = None, out_dtype: dtype = None";
+const UNARY: &str = "x: tensor";
+const BINARY: &str = "a|x1|lhs: tensor, b|x2|rhs: tensor";
+const REDUCE: &str = "x: tensor, axis: ints = None, keepdims: bool = False";
+const ARG_REDUCE: &str =
+    "x: tensor, axis: int = None, keepdims: bool = False, dtype: dtype = 'int64'";
+const SCAN: &str = "x|data: tensor, axis: int = None, dtype: dtype = None, exclusive: bool = False";
+const DPS: &str = "func: value, args: tensors, out_ty|out_sinfo: value, tir_vars: value = None";
+const PACKED: &str = "func: value, *args: tensors, ty_args|sinfo_args: value = None";
+
+/// name, primitive, arguments in TVM's positional order: `name|other name: kind = default`
+#[rustfmt::skip]
+pub const TABLE: &[(&str, Prim, &str)] = &[
+    ("R.abs", Prim::Unary(Unary::Abs), UNARY),
+    ("R.negative", Prim::Unary(Unary::Negative), UNARY),
+    ("R.exp", Prim::Unary(Unary::Exp), UNARY),
+    ("R.log", Prim::Unary(Unary::Log), UNARY),
+    ("R.sqrt", Prim::Unary(Unary::Sqrt), UNARY),
+    ("R.rsqrt", Prim::Unary(Unary::Rsqrt), UNARY),
+    ("R.sin", Prim::Unary(Unary::Sin), UNARY),
+    ("R.cos", Prim::Unary(Unary::Cos), UNARY),
+    ("R.tan", Prim::Unary(Unary::Tan), UNARY),
+    ("R.sinh", Prim::Unary(Unary::Sinh), UNARY),
+    ("R.cosh", Prim::Unary(Unary::Cosh), UNARY),
+    ("R.tanh", Prim::Unary(Unary::Tanh), UNARY),
+    ("R.asin", Prim::Unary(Unary::Asin), UNARY),
+    ("R.acos", Prim::Unary(Unary::Acos), UNARY),
+    ("R.atan", Prim::Unary(Unary::Atan), UNARY),
+    ("R.asinh", Prim::Unary(Unary::Asinh), UNARY),
+    ("R.acosh", Prim::Unary(Unary::Acosh), UNARY),
+    ("R.atanh", Prim::Unary(Unary::Atanh), UNARY),
+    ("R.erf", Prim::Unary(Unary::Erf), UNARY),
+    ("R.sigmoid", Prim::Unary(Unary::Sigmoid), UNARY),
+    ("R.floor", Prim::Unary(Unary::Floor), UNARY),
+    ("R.ceil", Prim::Unary(Unary::Ceil), UNARY),
+    ("R.round", Prim::Unary(Unary::Round), UNARY),
+    ("R.trunc", Prim::Unary(Unary::Trunc), UNARY),
+    ("R.sign", Prim::Unary(Unary::Sign), UNARY),
+    ("R.isnan", Prim::Unary(Unary::Isnan), UNARY),
+    ("R.isinf", Prim::Unary(Unary::Isinf), UNARY),
+    ("R.isfinite", Prim::Unary(Unary::Isfinite), UNARY),
+    ("R.logical_not", Prim::Unary(Unary::LogicalNot), UNARY),
+    ("R.bitwise_not", Prim::Unary(Unary::BitwiseNot), UNARY),
+    ("R.add", Prim::Binary(Binary::Add), BINARY),
+    ("R.subtract", Prim::Binary(Binary::Subtract), BINARY),
+    ("R.multiply", Prim::Binary(Binary::Multiply), BINARY),
+    ("R.divide", Prim::Binary(Binary::Divide), BINARY),
+    ("R.floor_divide", Prim::Binary(Binary::FloorDivide), BINARY),
+    ("R.floor_mod", Prim::Binary(Binary::FloorMod), BINARY),
+    ("R.mod", Prim::Binary(Binary::Mod), BINARY),
+    ("R.power", Prim::Binary(Binary::Power), BINARY),
+    ("R.maximum", Prim::Binary(Binary::Maximum), BINARY),
+    ("R.minimum", Prim::Binary(Binary::Minimum), BINARY),
+    ("R.left_shift", Prim::Binary(Binary::LeftShift), BINARY),
+    ("R.right_shift", Prim::Binary(Binary::RightShift), BINARY),
+    ("R.bitwise_and", Prim::Binary(Binary::BitwiseAnd), BINARY),
+    ("R.bitwise_or", Prim::Binary(Binary::BitwiseOr), BINARY),
+    ("R.bitwise_xor", Prim::Binary(Binary::BitwiseXor), BINARY),
+    ("R.logical_and", Prim::Binary(Binary::LogicalAnd), BINARY),
+    ("R.logical_or", Prim::Binary(Binary::LogicalOr), BINARY),
+    ("R.logical_xor", Prim::Binary(Binary::LogicalXor), BINARY),
+    ("R.equal", Prim::Binary(Binary::Equal), BINARY),
+    ("R.not_equal", Prim::Binary(Binary::NotEqual), BINARY),
+    ("R.less", Prim::Binary(Binary::Less), BINARY),
+    ("R.less_equal", Prim::Binary(Binary::LessEqual), BINARY),
+    ("R.greater", Prim::Binary(Binary::Greater), BINARY),
+    ("R.greater_equal", Prim::Binary(Binary::GreaterEqual), BINARY),
+    ("R.where", Prim::Where, "condition: tensor, a|x1: tensor, b|x2: tensor"),
+    ("R.astype", Prim::Astype, "x: tensor, dtype: dtype"),
+    ("R.reinterpret", Prim::Reinterpret, "x: tensor, dtype: dtype"),
+    ("R.broadcast_to", Prim::BroadcastTo, "x: tensor, shape: shape"),
+    ("R.sum", Prim::Reduce(Reduce::Sum), REDUCE),
+    ("R.prod", Prim::Reduce(Reduce::Prod), REDUCE),
+    ("R.max", Prim::Reduce(Reduce::Max), REDUCE),
+    ("R.min", Prim::Reduce(Reduce::Min), REDUCE),
+    ("R.argmax", Prim::Argmax, ARG_REDUCE),
+    ("R.argmin", Prim::Argmin, ARG_REDUCE),
+    ("R.cumsum", Prim::Cumsum, SCAN),
+    ("R.cumprod", Prim::Cumprod, SCAN),
+    ("R.permute_dims", Prim::PermuteDims, "x: tensor, axes: ints = None"),
+    ("R.reshape", Prim::Reshape, "x: tensor, shape: shape"),
+    ("R.strided_slice", Prim::StridedSlice, "x|data: tensor, axes: ints, begin: dims, end: dims, strides: dims = None, assume_inbound: bool = False"),
+    ("R.concat", Prim::Concat, "tensors: tensors, axis: int = 0"),
+    ("R.nn.pad", Prim::Pad, "x|data: tensor, pad_width: dims, pad_mode: str = 'constant', pad_value: float = 0.0"),
+    ("R.take", Prim::Take, "x: tensor, indices: tensor, axis: int = None, mode: str = 'fast'"),
+    ("R.gather_elements", Prim::GatherElements, "x|data: tensor, indices: tensor, axis: int = 0"),
+    ("R.gather_nd", Prim::GatherNd, "x|data: tensor, indices: tensor, batch_dims: int = 0"),
+    ("R.scatter_elements", Prim::ScatterElements, "x|data: tensor, indices: tensor, updates: tensor, axis: int = 0, reduction: str = 'update'"),
+    ("R.scatter_nd", Prim::ScatterNd, "x|data: tensor, indices: tensor, updates: tensor, reduction: str = 'update'"),
+    ("R.nn.max_pool1d", Prim::MaxPool(1), POOL),
+    ("R.nn.max_pool2d", Prim::MaxPool(2), POOL),
+    ("R.nn.max_pool3d", Prim::MaxPool(3), POOL),
+    ("R.nn.avg_pool1d", Prim::AvgPool(1), POOL),
+    ("R.nn.avg_pool2d", Prim::AvgPool(2), POOL),
+    ("R.nn.avg_pool3d", Prim::AvgPool(3), POOL),
+    ("R.matmul", Prim::Matmul, "a|x1: tensor, b|x2: tensor, out_dtype: dtype = None"),
+    ("R.nn.conv1d", Prim::Conv(1), CONV),
+    ("R.nn.conv2d", Prim::Conv(2), CONV),
+    ("R.nn.conv3d", Prim::Conv(3), CONV),
+    ("R.nn.conv1d_transpose", Prim::ConvTranspose(1), CONV_TRANSPOSE),
+    ("R.nn.conv2d_transpose", Prim::ConvTranspose(2), CONV_TRANSPOSE),
+    ("R.nn.conv3d_transpose", Prim::ConvTranspose(3), CONV_TRANSPOSE),
+    ("R.full", Prim::Full, "shape: shape, fill_value: tensor, dtype: dtype = None"),
+    ("R.arange", Prim::Arange, "start: tensor, end: tensor = None, step: tensor = 1, dtype: dtype = None"),
+    ("R.const", Prim::Const, "value: value, dtype: dtype = None"),
+    ("R.sort", Prim::Sort, "x: tensor, axis: int = -1, descending: bool = False"),
+    ("R.argsort", Prim::Argsort, "x|data: tensor, axis: int = -1, descending: bool = False, dtype: dtype = 'int64'"),
+    ("R.nonzero", Prim::Nonzero, "x: tensor"),
+    ("R.unique", Prim::Unique, "x: tensor, sorted: bool = True, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int = None"),
+    ("R.shape_of", Prim::ShapeOf, "x|expr: tensor"),
+    ("R.shape", Prim::Shape, "values: dims = []"),
+    ("R.shape_to_tensor", Prim::ShapeToTensor, "x|expr: tensor"),
+    ("R.tensor_to_shape", Prim::TensorToShape, "x|expr: tensor"),
+    ("R.match_cast", Prim::MatchCast, "x|value: tensor, ty: value"),
+    ("R.call_tir", Prim::CallTir, DPS),
+    ("R.call_tir_inplace", Prim::CallTirInplace, "func: value, args: tensors, out_ty|out_sinfo: value, inplace_indices: ints, tir_vars: value = None"),
+    ("R.call_dps_packed", Prim::CallDpsPacked, DPS),
+    ("R.call_pure_packed", Prim::CallPurePacked, PACKED),
+    ("R.call_packed", Prim::CallPacked, PACKED),
+];
+
+struct Index {
+    by_name: BTreeMap<&'static str, Prim>,
+    by_prim: BTreeMap<Prim, usize>,
+}
+
+fn index() -> &'static Index {
+    static INDEX: OnceLock<Index> = OnceLock::new();
+    INDEX.get_or_init(|| Index {
+        by_name: TABLE.iter().map(|row| (row.0, row.1)).collect(),
+        by_prim: TABLE
+            .iter()
+            .enumerate()
+            .map(|(at, row)| (row.1, at))
+            .collect(),
+    })
+}
+
+impl Prim {
+    /// The primitive of a dotted name: `R.add`.
+    pub fn find(name: &str) -> Option<Self> {
+        index().by_name.get(name).copied()
+    }
+
+    /// Every primitive with its name, in the order of the table.
+    pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        TABLE.iter().map(|row| (row.0, row.1))
+    }
+
+    /// Its dotted name.
+    pub fn name(self) -> &'static str {
+        index()
+            .by_prim
+            .get(&self)
+            .and_then(|at| TABLE.get(*at))
+            .map_or("", |row| row.0)
+    }
+
+    /// Whether calls of it may have an effect beyond their result.
+    pub fn is_impure(self) -> bool {
+        self == Self::CallPacked
+    }
+}
