@@ -16,7 +16,11 @@ pub struct MappedFile(Option<Arc<memmap2::Mmap>>);
 impl MappedFile {
     /// Maps a regular file, which must not be changed while it is in use.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        Self::from_file(&File::open(path)?)
+    }
+
+    /// Maps a regular file that is open.
+    pub fn from_file(file: &File) -> io::Result<Self> {
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::new(
@@ -30,7 +34,7 @@ impl MappedFile {
         }
         // SAFETY: the mapping is read only and private to this process; a file truncated by someone else while it is
         // mapped raises a signal on access, which no reader of mapped files can exclude.
-        let map = unsafe { memmap2::Mmap::map(&file)? };
+        let map = unsafe { memmap2::Mmap::map(file)? };
         Ok(Self(Some(Arc::new(map))))
     }
 }

@@ -14,6 +14,7 @@ mod cast;
 mod constant;
 mod element;
 mod file;
+pub mod folder;
 mod minifloat;
 mod npy;
 mod weights;
