@@ -30,6 +30,8 @@ pub struct RawTrivia<'a> {
     pub text: Option<&'a str>,
     /// Whether nothing stands before it on its line.
     pub own_line: bool,
+    /// Whether it stands inside brackets.
+    pub is_inside: bool,
 }
 
 /// The token stream of one text.
@@ -211,6 +213,7 @@ impl<'a> Layout<'a> {
                 column: 0,
                 text: None,
                 own_line: true,
+                is_inside: false,
             });
         }
         if self.brackets.is_empty() {
@@ -229,6 +232,7 @@ impl<'a> Layout<'a> {
             column,
             text: Some(text[1..].trim_end()),
             own_line: self.fresh,
+            is_inside: !self.brackets.is_empty(),
         });
     }
 

@@ -2,6 +2,7 @@
 
 mod actions;
 pub mod ast;
+mod attach;
 pub mod diag;
 pub mod dtype;
 mod layout;

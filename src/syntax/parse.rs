@@ -4,6 +4,7 @@
 
 use crate::actions::{Class, Cx, Root, take_doc};
 use crate::ast::*;
+use crate::attach::attach;
 use crate::diag::Diagnostic;
 use crate::grammar::StartParser;
 use crate::layout::Layout;
@@ -18,11 +19,13 @@ pub fn parse(sources: &mut SourceMap, path: &str, text: &str) -> (Module, Vec<Di
         .file(file)
         .map(|file| file.text.clone())
         .unwrap_or_default();
-    let (root, class, diagnostics) = run(&text, file, Tok::StartFile);
-    let module = match root {
+    let mut layout = Layout::new(&text, file, Tok::StartFile);
+    let (root, class, diagnostics) = run(&text, file, &mut layout);
+    let mut module = match root {
         Some(Root::File(stmts)) => build_module(stmts, class),
         Some(Root::Expr(_)) | None => Module::default(),
     };
+    attach(&mut module, &text, &layout.trivia);
     (module, diagnostics)
 }
 
@@ -32,22 +35,22 @@ pub fn parse(sources: &mut SourceMap, path: &str, text: &str) -> (Module, Vec<Di
 /// Gives what is wrong with the text.
 pub fn parse_expr_str(text: &str) -> Result<Expr, Vec<Diagnostic>> {
     let file = SourceMap::new().add("expression", text);
-    match run(text, file, Tok::StartExpr) {
+    match run(text, file, &mut Layout::new(text, file, Tok::StartExpr)) {
         (Some(Root::Expr(expr)), _, diagnostics) if diagnostics.is_empty() => Ok(expr),
         (_, _, diagnostics) => Err(diagnostics),
     }
 }
 
-fn run(
-    text: &str,
+/// Drives the parser over a layout; what is left in the layout are the comments.
+fn run<'a>(
+    text: &'a str,
     file: FileId,
-    start: Tok<'static>,
+    layout: &mut Layout<'a>,
 ) -> (Option<Root>, Option<Class>, Vec<Diagnostic>) {
-    let mut layout = Layout::new(text, file, start);
     let mut cx = Cx::new(text, file);
     let root = StartParser::new().parse(&mut cx, layout.by_ref());
     let root = root.map_err(|error| cx.errors.push(error)).ok();
-    let mut diagnostics = layout.diagnostics;
+    let mut diagnostics = std::mem::take(&mut layout.diagnostics);
     diagnostics.append(&mut cx.diagnostics);
     for error in &cx.errors {
         diagnostics.extend(wording::parse_error(text, file, error));

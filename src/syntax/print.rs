@@ -377,17 +377,18 @@ impl Printer {
         if orelse.is_empty() {
             return;
         }
-        self.leading(&trivia.leading, false);
-        self.start_line();
         if let [only] = orelse
             && let StmtKind::If { .. } = only.kind
             && *trivia == Trivia::default()
-            && only.trivia.leading.is_empty()
         {
+            self.leading(&only.trivia.leading, false);
+            self.start_line();
             self.push("el");
             self.stmt_kind(only);
             return;
         }
+        self.leading(&trivia.leading, false);
+        self.start_line();
         self.push("else:");
         self.end_line(trivia.trailing.as_ref());
         self.block(orelse, &trivia.dangling);

@@ -445,6 +445,21 @@ impl Printer {
             return;
         }
         self.push(open);
+        if let [Element::Arg(Arg { name: None, value }) | Element::Expr(value)] =
+            elements.as_slice()
+            && open != "["
+            && is_bracket(value)
+            && value.trivia.is_none()
+        {
+            // A bracket alone in a bracket shares its lines: `f({`.
+            self.broken(value, 0, tail + 1, true);
+            self.push(if open == "(" && matches!(elements[0], Element::Expr(_)) {
+                ",)"
+            } else {
+                close
+            });
+            return;
+        }
         self.indent += 4;
         let start = self.out.len();
         self.new_line();
@@ -553,6 +568,15 @@ impl Printer {
             self.fitted(ret, 0, 1);
         }
         self.push(":");
+    }
+}
+
+/// Whether an expression is a bracket with something in it.
+fn is_bracket(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::List(items) | ExprKind::Tuple { items, .. } => !items.is_empty(),
+        ExprKind::Dict(items) => !items.is_empty(),
+        _ => false,
     }
 }
 
