@@ -445,19 +445,10 @@ impl Printer {
             return;
         }
         self.push(open);
-        if let [Element::Arg(Arg { name: None, value }) | Element::Expr(value)] =
-            elements.as_slice()
-            && open != "["
-            && is_bracket(value)
-            && value.trivia.is_none()
-        {
-            // A bracket alone in a bracket shares its lines: `f({`.
+        if let Some(value) = lone_bracket(&elements) {
+            // A bracket alone in a call shares its lines: `f({`.
             self.broken(value, 0, tail + 1, true);
-            self.push(if open == "(" && matches!(elements[0], Element::Expr(_)) {
-                ",)"
-            } else {
-                close
-            });
+            self.push(close);
             return;
         }
         self.indent += 4;
@@ -571,13 +562,17 @@ impl Printer {
     }
 }
 
-/// Whether an expression is a bracket with something in it.
-fn is_bracket(expr: &Expr) -> bool {
-    match &expr.kind {
+/// The only argument of a call, where that is a bracket with something in it.
+fn lone_bracket<'a>(elements: &[Element<'a>]) -> Option<&'a Expr> {
+    let [Element::Arg(Arg { name: None, value })] = elements else {
+        return None;
+    };
+    let has_items = match &value.kind {
         ExprKind::List(items) | ExprKind::Tuple { items, .. } => !items.is_empty(),
         ExprKind::Dict(items) => !items.is_empty(),
         _ => false,
-    }
+    };
+    (has_items && value.trivia.is_none()).then_some(value)
 }
 
 fn has_comment(trivia: &Trivia) -> bool {
