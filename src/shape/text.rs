@@ -102,12 +102,13 @@ fn named(path: &str, lhs: &Dim, rhs: &Dim) -> Option<Dim> {
 }
 
 fn from_text(expr: &Expr, text: &str) -> Result<Dim, Diagnostic> {
-    let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if plain {
-        Ok(Dim::sym(text))
-    } else {
-        Err(not_a_dim(expr))
+    let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !text.starts_with(|c: char| c.is_ascii_digit());
+    if is_name && !text.is_empty() {
+        return Ok(Dim::sym(text));
     }
+    let inner = irc_syntax::parse_expr_str(text).map_err(|_| not_a_dim(expr))?;
+    Dim::from_expr(&inner).map_err(|fault| fault.at(expr.span, "in this text"))
 }
 
 fn not_a_dim(expr: &Expr) -> Diagnostic {
