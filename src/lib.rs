@@ -3,15 +3,15 @@
 
 pub use irc_syntax as syntax;
 
-pub mod shape;
-pub mod tensor;
-pub mod library;
 pub mod check;
-pub mod interp;
-pub mod opt;
-pub mod sched;
+pub mod cli;
 pub mod codegen;
+pub mod driver;
+pub mod interp;
+pub mod library;
 pub mod link;
 pub mod onnx;
-pub mod driver;
-pub mod cli;
+pub mod opt;
+pub mod sched;
+pub mod shape;
+pub mod tensor;

@@ -1,5 +1,5 @@
 //! The `irc` program: everything is in the library's `cli`.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    irc::cli::main()
 }

@@ -1,1 +1,102 @@
-//! To be written.
+//! The command line: one file a verb, each with `Args` and `run`.
+//!
+//! Results go to stdout, all else to stderr. [`Exit`] holds the exit codes; `report` what the verbs share: reading
+//! input, writing output whole or not at all, and showing diagnostics.
+
+pub mod check;
+pub mod explain;
+pub mod fmt;
+pub mod print;
+pub mod report;
+
+use clap::{Parser, Subcommand};
+use report::{Failure, Global, Session};
+use std::process::ExitCode;
+
+/// What the process answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// Done, or the answer is yes.
+    Good = 0,
+    /// The answer is no: errors found, not formatted, a mismatch.
+    No = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// A file could not be read or written.
+    Io = 3,
+    /// Valid, but not supported.
+    Unsupported = 4,
+    /// The model's run failed.
+    RunFailed = 5,
+    /// Our own fault.
+    Fault = 70,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// A textual tensor IR with symbolic shapes, and the compiler that makes native code of it.
+#[derive(Parser)]
+#[command(name = "irc", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Write texts in the canonical form
+    Fmt(fmt::Args),
+    /// Report what is wrong with texts
+    Check(check::Args),
+    /// Print a program as text
+    Print(print::Args),
+    /// Say what a diagnostic code means
+    Explain(explain::Args),
+}
+
+/// Bytes of stack for a verb: walks over deep trees need more than a main thread may have.
+const STACK: usize = 256 << 20;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Good
+            };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    let worker = std::thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(move || run(cli));
+    let exit = worker.map(std::thread::JoinHandle::join);
+    match exit {
+        Ok(Ok(exit)) => exit.into(),
+        Ok(Err(_)) | Err(_) => Exit::Fault.into(),
+    }
+}
+
+fn run(cli: Cli) -> Exit {
+    let mut session = Session::new(&cli.global);
+    let outcome = match cli.verb {
+        Verb::Fmt(args) => fmt::run(args, &mut session),
+        Verb::Check(args) => check::run(args, &mut session),
+        Verb::Print(args) => print::run(args, &mut session),
+        Verb::Explain(args) => explain::run(args, &mut session),
+    };
+    outcome.unwrap_or_else(|Failure { exit, message }| {
+        session.say(&format!("error: {message}\n"));
+        exit
+    })
+}

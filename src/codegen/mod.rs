@@ -6,8 +6,8 @@
 //! and defined in the order of the module.
 
 pub mod kernel;
-pub mod x64;
 mod object;
+pub mod x64;
 
 pub use object::{Assembled, Assembler};
 

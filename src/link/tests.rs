@@ -105,5 +105,7 @@ fn links_what_cc_links() {
         assert_eq!((call(0, -3), call(1, -3)), (-6, 3));
         assert!(library.get::<extern "C" fn()>(b"twice").is_err());
     }
-    if std::env::var_os("KEEP").is_none() { std::fs::remove_dir_all(&dir).expect("removable"); }
+    if std::env::var_os("KEEP").is_none() {
+        std::fs::remove_dir_all(&dir).expect("removable");
+    }
 }

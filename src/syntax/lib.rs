@@ -5,6 +5,7 @@ pub mod ast;
 mod attach;
 pub mod diag;
 pub mod dtype;
+pub mod explain;
 mod layout;
 pub mod literal;
 pub mod make;
