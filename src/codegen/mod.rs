@@ -5,7 +5,13 @@
 //! calling convention is in ARCHITECTURE.md. The same input gives the same bytes: functions are compiled in parallel
 //! and defined in the order of the module.
 
+mod arith;
+mod cast;
+mod expr;
 pub mod kernel;
+mod loops;
+mod lower;
+mod math;
 mod object;
 pub mod x64;
 
@@ -13,7 +19,7 @@ pub use object::{Assembled, Assembler};
 
 use std::collections::BTreeMap;
 
-use irc_syntax::{Diagnostic, Module, Name};
+use irc_syntax::{Diagnostic, FuncKind, Module, Name};
 
 use crate::check::Info;
 use crate::tensor::Tensor;
@@ -110,6 +116,17 @@ pub fn compile(
     weights: &Weights,
     target: &Target,
 ) -> Result<Object, Vec<Diagnostic>> {
-    let _ = (module, info, weights, target);
-    Err(Vec::new())
+    let _ = (info, weights);
+    let mut asm = Assembler::new(target).map_err(|fault| vec![fault])?;
+    let mut faults = Vec::new();
+    for func in module.funcs().filter(|func| func.kind == FuncKind::Loops) {
+        if let Err(fault) = loops::lower(&mut asm, func, target.cpu) {
+            faults.push(fault);
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let done = asm.finish()?;
+    Ok(Object { bytes: done.bytes, weights: Vec::new(), clif: done.clif, asm: done.asm })
 }

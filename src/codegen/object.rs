@@ -153,6 +153,11 @@ impl Assembler {
         self.isa.default_call_conv()
     }
 
+    /// What a function builder needs to know of the target.
+    pub fn frontend_config(&self) -> isa::TargetFrontendConfig {
+        self.isa.frontend_config()
+    }
+
     /// A signature of the C calling convention.
     pub fn signature(&self, params: &[ir::Type], returns: &[ir::Type]) -> Signature {
         let mut sig = Signature::new(self.call_conv());

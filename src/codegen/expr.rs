@@ -1,0 +1,872 @@
+//! Scalar expressions of the loop level, and dims of either level.
+//!
+//! Numbers without a dtype take the one of what they meet; two dtypes meet in the wider one, as TVM's reader does it.
+//! Index arithmetic is done in 64 bits whatever the dtype of the loop variables: an int32 index that overflows has no
+//! meaning. `and`, `or`, `T.if_then_else` evaluate their right sides only when needed if these read memory.
+
+use cranelift_codegen::ir::types::{I8, I64};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value};
+use cranelift_module::Linkage;
+use irc_syntax::{Arg, BinaryOp, DType, Expr, ExprKind, Name, Span, UnaryOp};
+
+use super::arith::{self, Arith, Compare, Operand, Unary, Val};
+use super::lower::{Binding, Lower, Res, Storage, unsupported};
+use super::math::Func1;
+
+/// An index: a register, when there is one, plus a constant.
+#[derive(Clone, Copy, Debug)]
+pub struct Index {
+    /// The part known at run time, an i64.
+    pub run: Option<Value>,
+    /// The part known now.
+    pub add: i64,
+    /// Whether the whole is known not to be negative.
+    pub natural: bool,
+}
+
+impl Index {
+    fn known(value: i64) -> Self {
+        Self { run: None, add: value, natural: value >= 0 }
+    }
+}
+
+fn arith_of(op: BinaryOp) -> Option<Arith> {
+    Some(match op {
+        BinaryOp::Pow => Arith::Pow,
+        BinaryOp::Mul => Arith::Mul,
+        BinaryOp::Div => Arith::Div,
+        BinaryOp::FloorDiv => Arith::FloorDiv,
+        BinaryOp::Mod => Arith::FloorMod,
+        BinaryOp::Add => Arith::Add,
+        BinaryOp::Sub => Arith::Sub,
+        BinaryOp::Shl => Arith::Shl,
+        BinaryOp::Shr => Arith::Shr,
+        BinaryOp::BitAnd => Arith::And,
+        BinaryOp::BitXor => Arith::Xor,
+        BinaryOp::BitOr => Arith::Or,
+        _ => return None,
+    })
+}
+
+fn compare_of(op: BinaryOp) -> Option<Compare> {
+    Some(match op {
+        BinaryOp::Eq => Compare::Eq,
+        BinaryOp::Ne => Compare::Ne,
+        BinaryOp::Lt => Compare::Lt,
+        BinaryOp::Le => Compare::Le,
+        BinaryOp::Gt => Compare::Gt,
+        BinaryOp::Ge => Compare::Ge,
+        _ => return None,
+    })
+}
+
+/// The operator of a functional spelling: `T.Add(a, b)`, `T.floordiv(a, b)`.
+fn arith_named(name: &str) -> Option<Arith> {
+    // tidy: table
+    Some(match name {
+        "Add" => Arith::Add,
+        "Sub" => Arith::Sub,
+        "Mul" => Arith::Mul,
+        "Div" | "truncdiv" => Arith::Div,
+        "Mod" | "truncmod" | "fmod" => Arith::TruncMod,
+        "FloorDiv" | "floordiv" => Arith::FloorDiv,
+        "FloorMod" | "floormod" => Arith::FloorMod,
+        "Min" | "min" => Arith::Min,
+        "Max" | "max" => Arith::Max,
+        "pow" | "power" => Arith::Pow,
+        "bitwise_and" => Arith::And,
+        "bitwise_or" => Arith::Or,
+        "bitwise_xor" => Arith::Xor,
+        "shift_left" => Arith::Shl,
+        "shift_right" => Arith::Shr,
+        "atan2" => Arith::Atan2,
+        "copysign" => Arith::CopySign,
+        _ => return None,
+    })
+}
+
+fn compare_named(name: &str) -> Option<Compare> {
+    Some(match name {
+        "EQ" => Compare::Eq,
+        "NE" => Compare::Ne,
+        "LT" => Compare::Lt,
+        "LE" => Compare::Le,
+        "GT" => Compare::Gt,
+        "GE" => Compare::Ge,
+        _ => return None,
+    })
+}
+
+/// Whether evaluating an expression reads memory or calls something.
+fn reads_memory(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Index { .. } => true,
+        ExprKind::Call { func, args } => {
+            func.as_path().is_some_and(|path| path.starts_with("T.call"))
+                || args.iter().any(|arg| reads_memory(&arg.value))
+        }
+        ExprKind::Unary { value, .. } => reads_memory(value),
+        ExprKind::Binary { lhs, rhs, .. } => reads_memory(lhs) || reads_memory(rhs),
+        ExprKind::IfElse { cond, then, orelse } => {
+            reads_memory(cond) || reads_memory(then) || reads_memory(orelse)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an expression reads memory at a place that depends on memory.
+fn reads_indirectly(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Index { index, .. } => index.iter().any(reads_memory),
+        ExprKind::Call { args, .. } => args.iter().any(|arg| reads_indirectly(&arg.value)),
+        ExprKind::Unary { value, .. } => reads_indirectly(value),
+        ExprKind::Binary { lhs, rhs, .. } => reads_indirectly(lhs) || reads_indirectly(rhs),
+        _ => false,
+    }
+}
+
+impl Lower<'_, '_> {
+    /// Evaluates an expression.
+    pub fn expr(&mut self, expr: &Expr) -> Res<Operand> {
+        let span = expr.span;
+        match &expr.kind {
+            ExprKind::Int(value) => Ok(Operand::Int(*value)),
+            ExprKind::Float(value) => Ok(Operand::Float(*value)),
+            ExprKind::Bool(value) => {
+                let v = self.b.ins().iconst(I8, i64::from(*value));
+                Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+            }
+            ExprKind::Name(name) => self.name(name, span),
+            ExprKind::Unary { op, value } => self.unary_expr(*op, value),
+            ExprKind::Binary { op, lhs, rhs } => self.binary_expr(*op, lhs, rhs, span),
+            ExprKind::Index { value, index } => self.read(value, index, span),
+            ExprKind::Call { func, args } => {
+                let path = func
+                    .as_path()
+                    .ok_or_else(|| unsupported(span, "a computed callee cannot be compiled"))?;
+                self.call_expr(&path, args, span)
+            }
+            ExprKind::Attr { value, name } => self.member(value, name, span),
+            ExprKind::IfElse { cond, then, orelse } => self.lazy_select(cond, then, orelse, span),
+            ExprKind::Str(_)
+            | ExprKind::None
+            | ExprKind::Ellipsis
+            | ExprKind::Slice { .. }
+            | ExprKind::Tuple { .. }
+            | ExprKind::List(_)
+            | ExprKind::Dict(_)
+            | ExprKind::ListComp { .. }
+            | ExprKind::Starred(_)
+            | ExprKind::Error => Err(unsupported(span, "this expression has no scalar value")),
+        }
+    }
+
+    /// Evaluates to a register in the expression's own dtype.
+    pub fn value(&mut self, expr: &Expr) -> Res<Val> {
+        let operand = self.expr(expr)?;
+        self.settle(operand, expr.span)
+    }
+
+    /// Evaluates to a condition.
+    pub fn condition(&mut self, expr: &Expr) -> Res<Value> {
+        let operand = self.expr(expr)?;
+        self.truth(operand, expr.span)
+    }
+
+    /// Evaluates to a register of a dtype.
+    pub fn value_as(&mut self, expr: &Expr, dtype: DType) -> Res<Value> {
+        let operand = self.expr(expr)?;
+        self.convert(operand, dtype, expr.span)
+    }
+
+    fn name(&mut self, name: &Name, span: Option<Span>) -> Res<Operand> {
+        Ok(match self.binding(name, span)? {
+            Binding::Value(val) => Operand::Val(val),
+            Binding::Const(value, dtype) => {
+                let v = self.convert(Operand::Int(i128::from(value)), dtype, span)?;
+                Operand::Val(Val { v, dtype })
+            }
+            Binding::Index { v, dtype, .. } => {
+                let v = super::cast::cast(&mut self.b, v, DType::I64, dtype);
+                Operand::Val(Val { v, dtype })
+            }
+            Binding::Var(var, dtype) => Operand::Val(Val { v: self.b.use_var(var), dtype }),
+            Binding::Buffer(_) => {
+                return Err(unsupported(span, format!("buffer `{name}` is used as a value")));
+            }
+        })
+    }
+
+    fn unary_expr(&mut self, op: UnaryOp, value: &Expr) -> Res<Operand> {
+        let operand = self.expr(value)?;
+        match (op, operand) {
+            (UnaryOp::Pos, _) => Ok(operand),
+            (UnaryOp::Neg, Operand::Int(value)) => Ok(Operand::Int(-value)),
+            (UnaryOp::Neg, Operand::Float(value)) => Ok(Operand::Float(-value)),
+            (UnaryOp::Invert, Operand::Int(value)) => Ok(Operand::Int(!value)),
+            (UnaryOp::Not, _) => {
+                let truth = self.truth(operand, value.span)?;
+                Ok(Operand::Val(Val { v: self.b.ins().bxor_imm_u(truth, 1), dtype: DType::Bool }))
+            }
+            (UnaryOp::Neg | UnaryOp::Invert, _) => {
+                let val = self.settle(operand, value.span)?;
+                let op = if op == UnaryOp::Neg { Unary::Neg } else { Unary::BitNot };
+                Ok(Operand::Val(Val { v: arith::unary(&mut self.b, op, val), dtype: val.dtype }))
+            }
+        }
+    }
+
+    fn binary_expr(
+        &mut self,
+        op: BinaryOp,
+        lhs: &Expr,
+        rhs: &Expr,
+        span: Option<Span>,
+    ) -> Res<Operand> {
+        if let Some(op) = arith_of(op) {
+            return self.arith_expr(op, lhs, rhs, span);
+        }
+        if let Some(op) = compare_of(op) {
+            return self.compare_expr(op, lhs, rhs, span);
+        }
+        match op {
+            BinaryOp::And | BinaryOp::Or => self.logic(op == BinaryOp::And, lhs, rhs),
+            _ => Err(unsupported(span, "this operator has no scalar meaning")),
+        }
+    }
+
+    fn arith_expr(&mut self, op: Arith, lhs: &Expr, rhs: &Expr, span: Option<Span>) -> Res<Operand> {
+        let a = self.expr(lhs)?;
+        let c = self.expr(rhs)?;
+        self.arith_operands(op, a, c, span)
+    }
+
+    fn arith_operands(
+        &mut self,
+        op: Arith,
+        lhs: Operand,
+        rhs: Operand,
+        span: Option<Span>,
+    ) -> Res<Operand> {
+        let dtype = match arith::unify(lhs, rhs) {
+            // Operators on bits keep `bool`, and so do the smaller and the larger of two.
+            Some(DType::Bool)
+                if !matches!(op, Arith::And | Arith::Or | Arith::Xor | Arith::Min | Arith::Max) =>
+            {
+                DType::I32
+            }
+            Some(dtype) => dtype,
+            None => {
+                if let Some(folded) = fold(op, lhs, rhs) {
+                    return Ok(folded);
+                }
+                match (lhs, rhs) {
+                    (Operand::Int(_), Operand::Int(_)) => DType::I32,
+                    _ => DType::F32,
+                }
+            }
+        };
+        let rhs_const = if let Operand::Int(value) = rhs { Some(value) } else { self.const_of(rhs) };
+        let lhs = Val { v: self.convert(lhs, dtype, span)?, dtype };
+        let rhs = Val { v: self.convert(rhs, dtype, span)?, dtype };
+        let fma = self.fma();
+        let v = arith::arith(&mut self.b, fma, op, lhs, rhs, rhs_const);
+        Ok(Operand::Val(Val { v, dtype }))
+    }
+
+    /// The number in a register, where an instruction just put it there.
+    fn const_of(&self, operand: Operand) -> Option<i128> {
+        use cranelift_codegen::ir::{InstructionData, Opcode};
+        let Operand::Val(val) = operand else { return None };
+        let inst = self.b.func.dfg.value_def(val.v).inst()?;
+        match self.b.func.dfg.insts[inst] {
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => {
+                let bits = imm.bits();
+                let unused = 64 - i64::from(val.dtype.bits().clamp(8, 64));
+                Some(i128::from(bits << unused >> unused))
+            }
+            _ => None,
+        }
+    }
+
+    fn compare_expr(
+        &mut self,
+        op: Compare,
+        lhs: &Expr,
+        rhs: &Expr,
+        span: Option<Span>,
+    ) -> Res<Operand> {
+        let a = self.expr(lhs)?;
+        let c = self.expr(rhs)?;
+        let dtype = match arith::unify(a, c) {
+            Some(dtype) => dtype,
+            None => match (a, c) {
+                (Operand::Int(_), Operand::Int(_)) => DType::I64,
+                _ => DType::F64,
+            },
+        };
+        let lhs = Val { v: self.convert(a, dtype, span)?, dtype };
+        let rhs = Val { v: self.convert(c, dtype, span)?, dtype };
+        let v = arith::compare(&mut self.b, op, lhs, rhs);
+        Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+    }
+
+    fn logic(&mut self, is_and: bool, lhs: &Expr, rhs: &Expr) -> Res<Operand> {
+        let a = self.condition(lhs)?;
+        let v = if reads_memory(rhs) {
+            let (more, join) = (self.b.create_block(), self.b.create_block());
+            let res = self.b.append_block_param(join, I8);
+            if is_and {
+                self.b.ins().brif(a, more, &[], join, &[a.into()]);
+            } else {
+                self.b.ins().brif(a, join, &[a.into()], more, &[]);
+            }
+            self.b.switch_to_block(more);
+            self.b.seal_block(more);
+            let c = self.condition(rhs)?;
+            self.b.ins().jump(join, &[c.into()]);
+            self.b.switch_to_block(join);
+            self.b.seal_block(join);
+            res
+        } else {
+            let c = self.condition(rhs)?;
+            if is_and { self.b.ins().band(a, c) } else { self.b.ins().bor(a, c) }
+        };
+        Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+    }
+
+    /// Evaluates one side only.
+    fn lazy_select(
+        &mut self,
+        cond: &Expr,
+        then: &Expr,
+        orelse: &Expr,
+        span: Option<Span>,
+    ) -> Res<Operand> {
+        let cond = self.condition(cond)?;
+        let (yes, no, join) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(cond, yes, &[], no, &[]);
+        self.b.switch_to_block(yes);
+        self.b.seal_block(yes);
+        let first = self.expr(then)?;
+        let yes_end = self.b.current_block();
+        self.b.switch_to_block(no);
+        self.b.seal_block(no);
+        let second = self.expr(orelse)?;
+        let dtype = self.meet(first, second);
+        let other = self.convert(second, dtype, span)?;
+        let ty = self.register(dtype, span)?;
+        let res = self.b.append_block_param(join, ty);
+        self.b.ins().jump(join, &[other.into()]);
+        if let Some(block) = yes_end {
+            self.b.switch_to_block(block);
+        }
+        let one = self.convert(first, dtype, span)?;
+        self.b.ins().jump(join, &[one.into()]);
+        self.b.switch_to_block(join);
+        self.b.seal_block(join);
+        Ok(Operand::Val(Val { v: res, dtype }))
+    }
+
+    fn meet(&self, a: Operand, c: Operand) -> DType {
+        arith::unify(a, c).unwrap_or(match (a, c) {
+            (Operand::Int(_), Operand::Int(_)) => DType::I32,
+            _ => DType::F32,
+        })
+    }
+
+    fn select(&mut self, args: &[Arg], span: Option<Span>) -> Res<Operand> {
+        let [cond, then, orelse] = args else {
+            return Err(unsupported(span, "`T.Select` takes three values"));
+        };
+        // Both sides of a select are evaluated; one that follows a stored index only where it is chosen.
+        if reads_indirectly(&then.value) || reads_indirectly(&orelse.value) {
+            return self.lazy_select(&cond.value, &then.value, &orelse.value, span);
+        }
+        let cond = self.condition(&cond.value)?;
+        let a = self.expr(&then.value)?;
+        let c = self.expr(&orelse.value)?;
+        let dtype = self.meet(a, c);
+        let a = self.convert(a, dtype, span)?;
+        let c = self.convert(c, dtype, span)?;
+        Ok(Operand::Val(Val { v: self.b.ins().select(cond, a, c), dtype }))
+    }
+
+    fn member(&mut self, value: &Expr, name: &Name, span: Option<Span>) -> Res<Operand> {
+        let owner = value
+            .as_name()
+            .ok_or_else(|| unsupported(span, format!("`.{name}` has no scalar value")))?;
+        let buffer = self.buffer(owner, span)?;
+        match (&**name, &buffer.storage) {
+            ("data", Storage::Memory(base)) => {
+                Ok(Operand::Val(Val { v: *base, dtype: DType::U64 }))
+            }
+            ("elem_offset", _) => Ok(Operand::Int(0)),
+            _ => Err(unsupported(span, format!("`{owner}.{name}` has no scalar value"))),
+        }
+    }
+
+    /// `B[i, j]`, or `B.strides[0]`.
+    fn read(&mut self, value: &Expr, index: &[Expr], span: Option<Span>) -> Res<Operand> {
+        if let ExprKind::Attr { value: owner, name } = &value.kind {
+            let axis = index.first().and_then(Expr::as_int).and_then(|axis| usize::try_from(axis).ok());
+            if let (Some(owner), Some(axis)) = (owner.as_name(), axis) {
+                let buffer = self.buffer(owner, span)?;
+                let list = match &**name {
+                    "shape" => &buffer.shape,
+                    "strides" => &buffer.strides,
+                    _ => return Err(unsupported(span, format!("`.{name}` is not known"))),
+                };
+                let extent = *list
+                    .get(axis)
+                    .ok_or_else(|| unsupported(span, format!("`{owner}` has no axis {axis}")))?;
+                let v = self.extent(extent);
+                return Ok(Operand::Val(Val { v, dtype: DType::I64 }));
+            }
+        }
+        let name = value
+            .as_name()
+            .ok_or_else(|| unsupported(span, "only buffers are indexed at the loop level"))?;
+        let val = self.load(name, index, span)?;
+        Ok(Operand::Val(val))
+    }
+
+    fn call_expr(&mut self, path: &str, args: &[Arg], span: Option<Span>) -> Res<Operand> {
+        let name = path.strip_prefix("T.").unwrap_or(path);
+        if let Some(dtype) = DType::from_name(name) {
+            return self.literal(dtype, args, span);
+        }
+        let arg = |idx: usize| {
+            args.get(idx)
+                .map(|arg| &arg.value)
+                .ok_or_else(|| unsupported(span, format!("`{path}` needs more arguments")))
+        };
+        if let Some(op) = arith_named(name) {
+            return self.arith_expr(op, arg(0)?, arg(1)?, span);
+        }
+        if let Some(op) = compare_named(name) {
+            return self.compare_expr(op, arg(0)?, arg(1)?, span);
+        }
+        if let Some(func) = Func1::from_name(name) {
+            return self.function(func, arg(0)?, span);
+        }
+        if let Some(op) = Unary::from_name(name) {
+            let val = self.value(arg(0)?)?;
+            return Ok(Operand::Val(Val { v: arith::unary(&mut self.b, op, val), dtype: val.dtype }));
+        }
+        match name {
+            "Cast" | "cast" => {
+                let (dtype, value) = self.dtype_and_value(arg(0)?, arg(1)?)?;
+                let v = self.value_as(value, dtype)?;
+                Ok(Operand::Val(Val { v, dtype }))
+            }
+            "reinterpret" => {
+                let (dtype, value) = self.dtype_and_value(arg(0)?, arg(1)?)?;
+                let val = self.value(value)?;
+                let v = arith::reinterpret(&mut self.b, val, dtype).ok_or_else(|| {
+                    unsupported(span, format!("`{}` cannot be read as `{dtype}`", val.dtype))
+                })?;
+                Ok(Operand::Val(Val { v, dtype }))
+            }
+            "Select" => self.select(args, span),
+            "if_then_else" => self.lazy_select(arg(0)?, arg(1)?, arg(2)?, span),
+            "And" => self.logic(true, arg(0)?, arg(1)?),
+            "Or" => self.logic(false, arg(0)?, arg(1)?),
+            "Not" | "logical_not" => self.unary_expr(UnaryOp::Not, arg(0)?),
+            "isnan" | "isinf" | "isfinite" => {
+                let val = self.value(arg(0)?)?;
+                let v = arith::classify(&mut self.b, name, val)
+                    .ok_or_else(|| unsupported(span, format!("`{path}` is not known")))?;
+                Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+            }
+            "likely" | "ceildiv" if name == "likely" => self.expr(arg(0)?),
+            "ceildiv" => self.ceil_div(arg(0)?, arg(1)?, span),
+            "infinity" => self.special(f64::INFINITY, arg(0)?),
+            "nan" => self.special(f64::NAN, arg(0)?),
+            "max_value" | "min_value" => self.limit(name == "max_value", arg(0)?),
+            "sizeof" | "address_of" => self.address_of(arg(0)?, span),
+            "call_extern" | "call_pure_extern" => self.call_extern(args, span),
+            "call_llvm_pure_intrin" | "call_llvm_intrin" => self.call_llvm(args, span),
+            _ => Err(unsupported(span, format!("`{path}` cannot be compiled"))),
+        }
+    }
+
+    /// `T.float32(0.5)`, `T.float32("inf")`, and `T.int64(x)` as a conversion.
+    fn literal(&mut self, dtype: DType, args: &[Arg], span: Option<Span>) -> Res<Operand> {
+        let arg = args
+            .first()
+            .map(|arg| &arg.value)
+            .ok_or_else(|| unsupported(span, format!("`T.{dtype}()` has no value here")))?;
+        let operand = match &arg.kind {
+            ExprKind::Str(text) => Operand::Float(
+                parse_float(text)
+                    .ok_or_else(|| unsupported(span, format!("`{text}` is not a number")))?,
+            ),
+            _ => self.expr(arg)?,
+        };
+        let v = self.convert(operand, dtype, span)?;
+        Ok(Operand::Val(Val { v, dtype }))
+    }
+
+    /// The dtype of an argument that is one: `"float32"` or `T.float32`.
+    pub fn dtype_of(&self, expr: &Expr) -> Res<DType> {
+        let text = match &expr.kind {
+            ExprKind::Str(text) => Some(text.clone()),
+            _ => expr.as_path().map(|path| path.strip_prefix("T.").unwrap_or(&path).to_owned()),
+        };
+        text.and_then(|text| DType::from_name(&text))
+            .ok_or_else(|| unsupported(expr.span, "this is not an element type"))
+    }
+
+    /// `T.Cast("float32", x)` and `T.cast(x, "float32")`.
+    fn dtype_and_value<'e>(&self, first: &'e Expr, second: &'e Expr) -> Res<(DType, &'e Expr)> {
+        if matches!(second.kind, ExprKind::Str(_)) && !matches!(first.kind, ExprKind::Str(_)) {
+            return Ok((self.dtype_of(second)?, first));
+        }
+        Ok((self.dtype_of(first)?, second))
+    }
+
+    fn function(&mut self, func: Func1, arg: &Expr, span: Option<Span>) -> Res<Operand> {
+        let operand = self.expr(arg)?;
+        let val = match operand {
+            Operand::Int(value) => {
+                let v = self.convert(Operand::Float(value as f64), DType::F32, span)?;
+                Val { v, dtype: DType::F32 }
+            }
+            Operand::Float(_) | Operand::Val(_) => self.settle(operand, span)?,
+        };
+        if !val.dtype.is_float() {
+            return Err(unsupported(span, format!("this function has no `{}` form", val.dtype)));
+        }
+        let fma = self.fma();
+        Ok(Operand::Val(Val { v: arith::call1(&mut self.b, fma, func, val), dtype: val.dtype }))
+    }
+
+    fn ceil_div(&mut self, lhs: &Expr, rhs: &Expr, span: Option<Span>) -> Res<Operand> {
+        let a = self.expr(lhs)?;
+        let c = self.expr(rhs)?;
+        let sum = self.arith_operands(Arith::Add, a, c, span)?;
+        let less = self.arith_operands(Arith::Sub, sum, Operand::Int(1), span)?;
+        self.arith_operands(Arith::FloorDiv, less, c, span)
+    }
+
+    fn special(&mut self, value: f64, dtype: &Expr) -> Res<Operand> {
+        let dtype_value = self.dtype_of(dtype)?;
+        let v = self.convert(Operand::Float(value), dtype_value, dtype.span)?;
+        Ok(Operand::Val(Val { v, dtype: dtype_value }))
+    }
+
+    fn limit(&mut self, is_max: bool, arg: &Expr) -> Res<Operand> {
+        let dtype = self.dtype_of(arg)?;
+        let operand = match dtype {
+            DType::Bool => Operand::Int(i128::from(is_max)),
+            _ if dtype.is_int() => {
+                let bits = dtype.bits() - u32::from(dtype.is_signed());
+                let max = (1i128 << bits) - 1;
+                let min = if dtype.is_signed() { -max - 1 } else { 0 };
+                Operand::Int(if is_max { max } else { min })
+            }
+            _ => {
+                let max = match dtype {
+                    DType::F64 => f64::MAX,
+                    DType::F16 => 65504.0,
+                    DType::BF16 => f64::from(half::bf16::MAX.to_f32()),
+                    _ => f64::from(f32::MAX),
+                };
+                Operand::Float(if is_max { max } else { -max })
+            }
+        };
+        let v = self.convert(operand, dtype, arg.span)?;
+        Ok(Operand::Val(Val { v, dtype }))
+    }
+
+    fn address_of(&mut self, arg: &Expr, span: Option<Span>) -> Res<Operand> {
+        let ExprKind::Index { value, index } = &arg.kind else {
+            return Err(unsupported(span, "only elements of buffers have an address"));
+        };
+        let name = value
+            .as_name()
+            .ok_or_else(|| unsupported(span, "only elements of buffers have an address"))?;
+        let (address, offset, _) = self.address(name, index, span)?;
+        let v = self.b.ins().iadd_imm_s(address, i64::from(offset));
+        Ok(Operand::Val(Val { v, dtype: DType::U64 }))
+    }
+
+    /// `T.call_extern("int32", "puts", x)`: a C function of another library, or of the object.
+    pub fn call_extern(&mut self, args: &[Arg], span: Option<Span>) -> Res<Operand> {
+        let [dtype, symbol, rest @ ..] = args else {
+            return Err(unsupported(span, "`T.call_extern` needs a type and a symbol"));
+        };
+        let symbol = symbol
+            .value
+            .as_str()
+            .ok_or_else(|| unsupported(span, "the symbol of `T.call_extern` is a string"))?
+            .to_owned();
+        let mut params = Vec::new();
+        let mut values = Vec::new();
+        for arg in rest {
+            let value = if let ExprKind::Str(text) = &arg.value.kind {
+                self.text(&text.clone())?
+            } else if let Some(name) = arg.value.as_name()
+                && matches!(self.scope.get(name), Some(Binding::Buffer(_)))
+            {
+                self.pointer_of(name, arg.value.span)?
+            } else {
+                let val = self.value(&arg.value)?;
+                self.c_argument(val)
+            };
+            params.push(self.b.func.dfg.value_type(value));
+            values.push(value);
+        }
+        let is_void = matches!(&dtype.value.kind, ExprKind::Str(text) if text == "void" || text == "handle");
+        let dtype = if is_void { DType::I64 } else { self.dtype_of(&dtype.value)? };
+        let ty = self.register(dtype, span)?;
+        let linkage =
+            if symbol.starts_with("irc_") { Linkage::Local } else { Linkage::Import };
+        let id = self.asm.declare(&symbol, linkage, &params, &[ty])?;
+        let v = self.call(id, &values);
+        Ok(Operand::Val(Val { v, dtype }))
+    }
+
+    /// Integers narrower than an int are passed as one.
+    fn c_argument(&mut self, val: Val) -> Value {
+        let ty = self.b.func.dfg.value_type(val.v);
+        if !ty.is_int() || ty.bits() >= 32 {
+            val.v
+        } else if val.dtype.is_signed() {
+            self.b.ins().sextend(cranelift_codegen::ir::types::I32, val.v)
+        } else {
+            self.b.ins().uextend(cranelift_codegen::ir::types::I32, val.v)
+        }
+    }
+
+    /// `T.call_llvm_pure_intrin("float32", "llvm.exp", x)`: the function that the intrinsic stands for.
+    fn call_llvm(&mut self, args: &[Arg], span: Option<Span>) -> Res<Operand> {
+        let [_, name, rest @ ..] = args else {
+            return Err(unsupported(span, "an intrinsic needs a type and a name"));
+        };
+        let base = name.value.as_str().and_then(|text| text.strip_prefix("llvm."));
+        let base = base
+            .map(|text| text.split('.').next().unwrap_or(text).to_owned())
+            .ok_or_else(|| unsupported(span, "the name of an intrinsic is a string"))?;
+        // Some printings count the arguments first.
+        let rest = match rest {
+            [count, others @ ..]
+                if count.value.is_call_of("T.uint32") && others.len() == 1 =>
+            {
+                others
+            }
+            _ => rest,
+        };
+        self.call_expr(&format!("T.{base}"), rest, span)
+    }
+
+    /// An integer expression as an index; constants are kept apart.
+    pub fn index(&mut self, expr: &Expr) -> Res<Index> {
+        match &expr.kind {
+            ExprKind::Int(value) => Ok(Index::known(*value as i64)),
+            ExprKind::Name(name) => {
+                if let Some(binding) = self.scope.get(name) {
+                    match *binding {
+                        Binding::Const(value, _) => return Ok(Index::known(value)),
+                        Binding::Index { v, natural, .. } => {
+                            return Ok(Index { run: Some(v), add: 0, natural });
+                        }
+                        Binding::Value(_) | Binding::Var(..) | Binding::Buffer(_) => {}
+                    }
+                }
+                self.general_index(expr)
+            }
+            ExprKind::Binary { op, lhs, rhs } => self.binary_index(*op, lhs, rhs, expr),
+            ExprKind::Call { func, args } => {
+                let path = func.as_path().unwrap_or_default();
+                let is_int = matches!(&*path, "T.int64" | "T.int32");
+                let is_cast = path == "T.Cast"
+                    && args.len() == 2
+                    && matches!(args[0].value.as_str(), Some("int64"));
+                match args.as_slice() {
+                    [only] if is_int => self.index(&only.value),
+                    [_, value] if is_cast && self.is_index_expr(&value.value) => {
+                        self.index(&value.value)
+                    }
+                    _ => self.general_index(expr),
+                }
+            }
+            _ => self.general_index(expr),
+        }
+    }
+
+    /// Whether an expression is made of indices only, so that converting it to int64 changes nothing.
+    fn is_index_expr(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Int(_) => true,
+            ExprKind::Name(name) => {
+                matches!(self.scope.get(name), Some(Binding::Index { .. } | Binding::Const(..)))
+            }
+            ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, lhs, rhs } => {
+                self.is_index_expr(lhs) && self.is_index_expr(rhs)
+            }
+            _ => false,
+        }
+    }
+
+    fn general_index(&mut self, expr: &Expr) -> Res<Index> {
+        let operand = self.expr(expr)?;
+        if let Operand::Int(value) = operand {
+            return Ok(Index::known(value as i64));
+        }
+        let natural = matches!(operand, Operand::Val(val) if val.dtype.is_unsigned());
+        let run = self.index_of(operand, expr.span)?;
+        Ok(Index { run: Some(run), add: 0, natural })
+    }
+
+    fn binary_index(&mut self, op: BinaryOp, lhs: &Expr, rhs: &Expr, whole: &Expr) -> Res<Index> {
+        let simple = matches!(
+            op,
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::FloorDiv | BinaryOp::Mod
+        );
+        if !simple {
+            return self.general_index(whole);
+        }
+        let a = self.index(lhs)?;
+        let c = self.index(rhs)?;
+        match op {
+            BinaryOp::Add => Ok(Index {
+                run: self.join(a.run, c.run, |b, x, y| b.ins().iadd(x, y)),
+                add: a.add.wrapping_add(c.add),
+                natural: a.natural && c.natural,
+            }),
+            BinaryOp::Sub => {
+                let run = match (a.run, c.run) {
+                    (Some(x), Some(y)) => Some(self.b.ins().isub(x, y)),
+                    (None, Some(y)) => Some(self.b.ins().ineg(y)),
+                    (x, None) => x,
+                };
+                let add = a.add.wrapping_sub(c.add);
+                Ok(Index { run, add, natural: run.is_none() && add >= 0 })
+            }
+            BinaryOp::Mul => Ok(self.index_mul(a, c)),
+            _ => Ok(self.index_div(op == BinaryOp::FloorDiv, a, c)),
+        }
+    }
+
+    fn join(
+        &mut self,
+        a: Option<Value>,
+        c: Option<Value>,
+        op: impl FnOnce(&mut cranelift_frontend::FunctionBuilder<'_>, Value, Value) -> Value,
+    ) -> Option<Value> {
+        match (a, c) {
+            (Some(x), Some(y)) => Some(op(&mut self.b, x, y)),
+            (x, y) => x.or(y),
+        }
+    }
+
+    /// `a * c`
+    pub fn index_mul(&mut self, a: Index, c: Index) -> Index {
+        let natural = a.natural && c.natural;
+        match (a.run, c.run) {
+            (None, None) => Index::known(a.add.wrapping_mul(c.add)),
+            (Some(x), None) => self.scale(x, a.add, c.add, natural),
+            (None, Some(y)) => self.scale(y, c.add, a.add, natural),
+            (Some(_), Some(_)) => {
+                let (x, y) = (self.index_value(a), self.index_value(c));
+                Index { run: Some(self.b.ins().imul(x, y)), add: 0, natural }
+            }
+        }
+    }
+
+    fn scale(&mut self, run: Value, add: i64, by: i64, natural: bool) -> Index {
+        if by == 0 {
+            return Index::known(0);
+        }
+        let run = if by == 1 {
+            run
+        } else {
+            let by = self.i64(by);
+            self.b.ins().imul(run, by)
+        };
+        Index { run: Some(run), add: add.wrapping_mul(by), natural }
+    }
+
+    fn index_div(&mut self, is_div: bool, a: Index, c: Index) -> Index {
+        if let (None, None, true) = (a.run, c.run, c.add > 0) {
+            let value = if is_div { a.add.div_euclid(c.add) } else { a.add.rem_euclid(c.add) };
+            return Index::known(value);
+        }
+        let rhs_const = c.run.is_none().then_some(i128::from(c.add));
+        let (x, y) = (self.index_value(a), self.index_value(c));
+        let run = if a.natural && c.natural {
+            if is_div {
+                arith::index_div(&mut self.b, x, y, rhs_const)
+            } else {
+                arith::index_rem(&mut self.b, x, y, rhs_const)
+            }
+        } else {
+            let op = if is_div { Arith::FloorDiv } else { Arith::FloorMod };
+            let (x, y) = (Val { v: x, dtype: DType::I64 }, Val { v: y, dtype: DType::I64 });
+            arith::arith(&mut self.b, false, op, x, y, rhs_const)
+        };
+        Index { run: Some(run), add: 0, natural: if is_div { a.natural && c.natural } else { c.natural } }
+    }
+
+    /// The i64 of an index.
+    pub fn index_value(&mut self, index: Index) -> Value {
+        match index.run {
+            None => self.i64(index.add),
+            Some(run) if index.add == 0 => run,
+            Some(run) => self.b.ins().iadd_imm_s(run, index.add),
+        }
+    }
+
+    /// A callable address of type `fn(i64, …) -> i32`.
+    pub fn status_signature(&self, n_params: usize) -> Signature {
+        let mut sig = Signature::new(self.asm.call_conv());
+        sig.params.extend((0..n_params).map(|_| AbiParam::new(I64)));
+        sig.returns.push(AbiParam::new(cranelift_codegen::ir::types::I32));
+        sig
+    }
+}
+
+/// The number that a quoted literal stands for.
+fn parse_float(text: &str) -> Option<f64> {
+    match text {
+        "inf" | "+inf" | "infinity" => Some(f64::INFINITY),
+        "-inf" | "-infinity" => Some(f64::NEG_INFINITY),
+        "nan" => Some(f64::NAN),
+        "-nan" => Some(-f64::NAN),
+        _ => text.parse().ok(),
+    }
+}
+
+/// Arithmetic on plain numbers.
+fn fold(op: Arith, lhs: Operand, rhs: Operand) -> Option<Operand> {
+    if let (Operand::Int(a), Operand::Int(c)) = (lhs, rhs) {
+        return Some(Operand::Int(match op {
+            Arith::Add => a.checked_add(c)?,
+            Arith::Sub => a.checked_sub(c)?,
+            Arith::Mul => a.checked_mul(c)?,
+            Arith::Div => a.checked_div(c)?,
+            Arith::TruncMod => a.checked_rem(c)?,
+            Arith::FloorDiv if c > 0 => a.div_euclid(c),
+            Arith::FloorMod if c > 0 => a.rem_euclid(c),
+            Arith::Min => a.min(c),
+            Arith::Max => a.max(c),
+            _ => return None,
+        }));
+    }
+    let number = |operand| match operand {
+        Operand::Int(value) => Some(value as f64),
+        Operand::Float(value) => Some(value),
+        Operand::Val(_) => None,
+    };
+    let (a, c) = (number(lhs)?, number(rhs)?);
+    Some(Operand::Float(match op {
+        Arith::Add => a + c,
+        Arith::Sub => a - c,
+        Arith::Mul => a * c,
+        Arith::Div => a / c,
+        _ => return None,
+    }))
+}
