@@ -75,10 +75,18 @@ pub fn unify(lhs: Operand, rhs: Operand) -> Option<DType> {
     match (lhs, rhs) {
         (Operand::Val(a), Operand::Val(b)) => Some(unify_dtypes(a.dtype, b.dtype)),
         (Operand::Val(a), Operand::Int(_)) | (Operand::Int(_), Operand::Val(a)) => {
-            Some(if a.dtype == DType::Bool { DType::I32 } else { a.dtype })
+            Some(if a.dtype == DType::Bool {
+                DType::I32
+            } else {
+                a.dtype
+            })
         }
         (Operand::Val(a), Operand::Float(_)) | (Operand::Float(_), Operand::Val(a)) => {
-            Some(if a.dtype.is_float() { a.dtype } else { DType::F32 })
+            Some(if a.dtype.is_float() {
+                a.dtype
+            } else {
+                DType::F32
+            })
         }
         _ => None,
     }
@@ -182,11 +190,19 @@ fn through_double(
     x: Value,
     compute: impl FnOnce(&mut Math<'_, '_>, Value) -> Value,
 ) -> Value {
-    let precision = if dtype == DType::F64 { Precision::Double } else { Precision::Single };
+    let precision = if dtype == DType::F64 {
+        Precision::Double
+    } else {
+        Precision::Single
+    };
     let wide = widen(b, x);
     let mut math = Math { b, fma, precision };
     let res = compute(&mut math, wide);
-    if dtype == DType::F64 { res } else { b.ins().fdemote(F32, res) }
+    if dtype == DType::F64 {
+        res
+    } else {
+        b.ins().fdemote(F32, res)
+    }
 }
 
 /// An elementary function of a float.
@@ -242,7 +258,11 @@ fn shift(b: &mut Fb<'_>, op: Arith, x: Value, y: Value, dtype: DType) -> Value {
         let amount = b.ins().umin(y, last);
         return b.ins().sshr(x, amount);
     }
-    let shifted = if op == Arith::Shl { b.ins().ishl(x, y) } else { b.ins().ushr(x, y) };
+    let shifted = if op == Arith::Shl {
+        b.ins().ishl(x, y)
+    } else {
+        b.ins().ushr(x, y)
+    };
     let fits = b.ins().icmp(IntCC::UnsignedLessThanOrEqual, y, last);
     let zero = b.ins().iconst(ty, 0);
     b.ins().select(fits, shifted, zero)
@@ -393,7 +413,11 @@ fn int_pow(b: &mut Fb<'_>, x: Value, y: Value, dtype: DType) -> Value {
     let exponent = b.append_block_param(head, ty);
     let one = b.ins().iconst(ty, 1);
     let zero = b.ins().iconst(ty, 0);
-    let start = if dtype.is_signed() { b.ins().smax(y, zero) } else { y };
+    let start = if dtype.is_signed() {
+        b.ins().smax(y, zero)
+    } else {
+        y
+    };
     b.ins().jump(head, &[one.into(), x.into(), start.into()]);
     b.switch_to_block(head);
     b.ins().brif(exponent, body, &[], exit, &[]);
@@ -403,7 +427,8 @@ fn int_pow(b: &mut Fb<'_>, x: Value, y: Value, dtype: DType) -> Value {
     let next = b.ins().select(odd, product, res);
     let square = b.ins().imul(base, base);
     let half = b.ins().ushr_imm_u(exponent, 1);
-    b.ins().jump(head, &[next.into(), square.into(), half.into()]);
+    b.ins()
+        .jump(head, &[next.into(), square.into(), half.into()]);
     b.seal_block(head);
     b.seal_block(body);
     b.switch_to_block(exit);
@@ -494,7 +519,11 @@ pub fn unary(b: &mut Fb<'_>, op: Unary, x: Val) -> Value {
     if x.dtype.is_float() {
         let res = float_unary(b, op, x.v);
         let exact = matches!(op, Unary::Neg | Unary::Abs);
-        return if exact { res } else { round_to(b, res, x.dtype) };
+        return if exact {
+            res
+        } else {
+            round_to(b, res, x.dtype)
+        };
     }
     let res = match op {
         Unary::Neg => b.ins().ineg(x.v),
@@ -568,7 +597,8 @@ pub fn reinterpret(b: &mut Fb<'_>, x: Val, to: DType) -> Option<Value> {
     let raw = if b.func.dfg.value_type(raw) == wanted {
         raw
     } else {
-        b.ins().bitcast(wanted, cranelift_codegen::ir::MemFlagsData::new(), raw)
+        b.ins()
+            .bitcast(wanted, cranelift_codegen::ir::MemFlagsData::new(), raw)
     };
     Some(super::cast::from_memory(b, raw, to))
 }
@@ -584,4 +614,3 @@ pub fn to_index(b: &mut Fb<'_>, x: Val) -> Value {
         b.ins().uextend(I64, x.v)
     }
 }
-

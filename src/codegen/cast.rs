@@ -57,7 +57,14 @@ enum Top {
 }
 
 fn format_of(dtype: DType) -> Option<Format> {
-    let row = |exp_bits, man_bits, bias, top| Some(Format { exp_bits, man_bits, bias, top });
+    let row = |exp_bits, man_bits, bias, top| {
+        Some(Format {
+            exp_bits,
+            man_bits,
+            bias,
+            top,
+        })
+    };
     match dtype {
         DType::F16 => row(5, 10, 15, Top::Ieee),
         DType::F8E5M2 => row(5, 2, 15, Top::Ieee),
@@ -153,7 +160,9 @@ fn encode_e8m0(b: &mut Fb<'_>, x: Value) -> Value {
 fn encode_small(b: &mut Fb<'_>, x: Value, format: &Format) -> Value {
     let bits = bits_of(b, x);
     let shift = 23 - i64::from(format.man_bits);
-    let sign = b.ins().ushr_imm_u(bits, 31 - i64::from(format.exp_bits + format.man_bits));
+    let sign = b
+        .ins()
+        .ushr_imm_u(bits, 31 - i64::from(format.exp_bits + format.man_bits));
     let sign = b.ins().band_imm_u(sign, format.sign_bit());
     let abs = b.ins().band_imm_u(bits, 0x7fff_ffff);
     // Normal numbers: move the exponent, add half a unit less one, and one more when the kept part is odd.
@@ -173,13 +182,17 @@ fn encode_small(b: &mut Fb<'_>, x: Value, format: &Format) -> Value {
     let magic = i32_const(b, magic_bits);
     let subnormal = b.ins().isub(shifted, magic);
     let first_normal = rebias + (1 << 23);
-    let is_small = b.ins().icmp_imm_u(IntCC::UnsignedLessThan, abs, first_normal);
+    let is_small = b
+        .ins()
+        .icmp_imm_u(IntCC::UnsignedLessThan, abs, first_normal);
     let code = b.ins().select(is_small, subnormal, normal);
     let top = i32_const(b, format.max_code());
     let over = b.ins().icmp(IntCC::UnsignedGreaterThan, code, top);
     let limit = i32_const(b, format.overflow_code());
     let code = b.ins().select(over, limit, code);
-    let is_nan = b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, abs, 0x7f80_0000);
+    let is_nan = b
+        .ins()
+        .icmp_imm_u(IntCC::UnsignedGreaterThan, abs, 0x7f80_0000);
     let nan = i32_const(b, format.nan_code());
     let code = b.ins().select(is_nan, nan, code);
     if format.top != Top::NegZeroNan {
@@ -230,8 +243,9 @@ fn decode_small(b: &mut Fb<'_>, code: Value, format: &Format) -> Value {
     let value_bits = match format.top {
         Top::Ieee => {
             let special = b.ins().bor_imm_u(value_bits, 0x7f80_0000);
-            let is_special =
-                b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, abs, format.max_code());
+            let is_special = b
+                .ins()
+                .icmp_imm_u(IntCC::UnsignedGreaterThan, abs, format.max_code());
             b.ins().select(is_special, special, value_bits)
         }
         Top::Nan | Top::NegZeroNan => {
@@ -276,7 +290,8 @@ pub fn to_memory(b: &mut Fb<'_>, x: Value, dtype: DType) -> Value {
         return x;
     }
     let code = encode(b, x, dtype);
-    b.ins().ireduce(if dtype.bytes() == 1 { I8 } else { I16 }, code)
+    b.ins()
+        .ireduce(if dtype.bytes() == 1 { I8 } else { I16 }, code)
 }
 
 /// The register of a value as it lies in memory.
@@ -313,13 +328,24 @@ fn cast_float(b: &mut Fb<'_>, x: Value, from: DType, to: DType) -> Value {
     if to == DType::F64 {
         return b.ins().fpromote(F64, x);
     }
-    let single = if from == DType::F64 { demote_for(b, x, to) } else { x };
+    let single = if from == DType::F64 {
+        demote_for(b, x, to)
+    } else {
+        x
+    };
     // A wider format holds every value of the narrower one.
     let exact = matches!(
         (from, to),
-        (DType::F8E4M3FN | DType::F8E5M2 | DType::F8E4M3FNUZ | DType::F4E2M1, DType::F16 | DType::BF16)
+        (
+            DType::F8E4M3FN | DType::F8E5M2 | DType::F8E4M3FNUZ | DType::F4E2M1,
+            DType::F16 | DType::BF16
+        )
     );
-    if exact { single } else { round_to(b, single, to) }
+    if exact {
+        single
+    } else {
+        round_to(b, single, to)
+    }
 }
 
 /// Narrows a float64. On the way to a narrower format the result is rounded to odd, so that the second rounding
@@ -381,7 +407,11 @@ fn cast_int_to_float(b: &mut Fb<'_>, x: Value, from: DType, to: DType) -> Value 
         } else {
             b.ins().fcvt_from_sint(F64, wide)
         };
-        return if to == DType::F64 { double } else { cast_float(b, double, DType::F64, to) };
+        return if to == DType::F64 {
+            double
+        } else {
+            cast_float(b, double, DType::F64, to)
+        };
     }
     let single = if from == DType::U64 {
         b.ins().fcvt_from_uint(F32, wide)
@@ -395,7 +425,9 @@ fn cast_int(b: &mut Fb<'_>, x: Value, from: DType, to: DType) -> Value {
     if to == DType::Bool {
         return b.ins().icmp_imm_s(IntCC::NotEqual, x, 0);
     }
-    let (Some(source), Some(target)) = (register_type(from), register_type(to)) else { return x };
+    let (Some(source), Some(target)) = (register_type(from), register_type(to)) else {
+        return x;
+    };
     let resized = if target.bits() < source.bits() {
         b.ins().ireduce(target, x)
     } else if target.bits() == source.bits() {
@@ -405,12 +437,20 @@ fn cast_int(b: &mut Fb<'_>, x: Value, from: DType, to: DType) -> Value {
     } else {
         b.ins().uextend(target, x)
     };
-    if to.bits() < 8 { wrap_sub_byte(b, resized, to) } else { resized }
+    if to.bits() < 8 {
+        wrap_sub_byte(b, resized, to)
+    } else {
+        resized
+    }
 }
 
 /// Zero of a float register's type.
 pub fn zero_like(b: &mut Fb<'_>, x: Value) -> Value {
-    if b.func.dfg.value_type(x) == F64 { b.ins().f64const(0.0) } else { b.ins().f32const(0.0) }
+    if b.func.dfg.value_type(x) == F64 {
+        b.ins().f64const(0.0)
+    } else {
+        b.ins().f32const(0.0)
+    }
 }
 
 /// The register of a number written in the text; floats are rounded to the dtype once.

@@ -4,8 +4,8 @@
 //! Index arithmetic is done in 64 bits whatever the dtype of the loop variables: an int32 index that overflows has no
 //! meaning. `and`, `or`, `T.if_then_else` evaluate their right sides only when needed if these read memory.
 
-use cranelift_codegen::ir::types::{I8, I64};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value};
+use cranelift_codegen::ir::types::I8;
+use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_module::Linkage;
 use irc_syntax::{Arg, BinaryOp, DType, Expr, ExprKind, Name, Span, UnaryOp};
 
@@ -26,7 +26,11 @@ pub struct Index {
 
 impl Index {
     fn known(value: i64) -> Self {
-        Self { run: None, add: value, natural: value >= 0 }
+        Self {
+            run: None,
+            add: value,
+            natural: value >= 0,
+        }
     }
 }
 
@@ -102,7 +106,8 @@ fn reads_memory(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Index { .. } => true,
         ExprKind::Call { func, args } => {
-            func.as_path().is_some_and(|path| path.starts_with("T.call"))
+            func.as_path()
+                .is_some_and(|path| path.starts_with("T.call"))
                 || args.iter().any(|arg| reads_memory(&arg.value))
         }
         ExprKind::Unary { value, .. } => reads_memory(value),
@@ -134,7 +139,10 @@ impl Lower<'_, '_> {
             ExprKind::Float(value) => Ok(Operand::Float(*value)),
             ExprKind::Bool(value) => {
                 let v = self.b.ins().iconst(I8, i64::from(*value));
-                Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+                Ok(Operand::Val(Val {
+                    v,
+                    dtype: DType::Bool,
+                }))
             }
             ExprKind::Name(name) => self.name(name, span),
             ExprKind::Unary { op, value } => self.unary_expr(*op, value),
@@ -190,9 +198,15 @@ impl Lower<'_, '_> {
                 let v = super::cast::cast(&mut self.b, v, DType::I64, dtype);
                 Operand::Val(Val { v, dtype })
             }
-            Binding::Var(var, dtype) => Operand::Val(Val { v: self.b.use_var(var), dtype }),
+            Binding::Var(var, dtype) => Operand::Val(Val {
+                v: self.b.use_var(var),
+                dtype,
+            }),
             Binding::Buffer(_) => {
-                return Err(unsupported(span, format!("buffer `{name}` is used as a value")));
+                return Err(unsupported(
+                    span,
+                    format!("buffer `{name}` is used as a value"),
+                ));
             }
         })
     }
@@ -206,12 +220,22 @@ impl Lower<'_, '_> {
             (UnaryOp::Invert, Operand::Int(value)) => Ok(Operand::Int(!value)),
             (UnaryOp::Not, _) => {
                 let truth = self.truth(operand, value.span)?;
-                Ok(Operand::Val(Val { v: self.b.ins().bxor_imm_u(truth, 1), dtype: DType::Bool }))
+                Ok(Operand::Val(Val {
+                    v: self.b.ins().bxor_imm_u(truth, 1),
+                    dtype: DType::Bool,
+                }))
             }
             (UnaryOp::Neg | UnaryOp::Invert, _) => {
                 let val = self.settle(operand, value.span)?;
-                let op = if op == UnaryOp::Neg { Unary::Neg } else { Unary::BitNot };
-                Ok(Operand::Val(Val { v: arith::unary(&mut self.b, op, val), dtype: val.dtype }))
+                let op = if op == UnaryOp::Neg {
+                    Unary::Neg
+                } else {
+                    Unary::BitNot
+                };
+                Ok(Operand::Val(Val {
+                    v: arith::unary(&mut self.b, op, val),
+                    dtype: val.dtype,
+                }))
             }
         }
     }
@@ -235,7 +259,13 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn arith_expr(&mut self, op: Arith, lhs: &Expr, rhs: &Expr, span: Option<Span>) -> Res<Operand> {
+    fn arith_expr(
+        &mut self,
+        op: Arith,
+        lhs: &Expr,
+        rhs: &Expr,
+        span: Option<Span>,
+    ) -> Res<Operand> {
         let a = self.expr(lhs)?;
         let c = self.expr(rhs)?;
         self.arith_operands(op, a, c, span)
@@ -251,7 +281,10 @@ impl Lower<'_, '_> {
         let dtype = match arith::unify(lhs, rhs) {
             // Operators on bits keep `bool`, and so do the smaller and the larger of two.
             Some(DType::Bool)
-                if !matches!(op, Arith::And | Arith::Or | Arith::Xor | Arith::Min | Arith::Max) =>
+                if !matches!(
+                    op,
+                    Arith::And | Arith::Or | Arith::Xor | Arith::Min | Arith::Max
+                ) =>
             {
                 DType::I32
             }
@@ -266,9 +299,19 @@ impl Lower<'_, '_> {
                 }
             }
         };
-        let rhs_const = if let Operand::Int(value) = rhs { Some(value) } else { self.const_of(rhs) };
-        let lhs = Val { v: self.convert(lhs, dtype, span)?, dtype };
-        let rhs = Val { v: self.convert(rhs, dtype, span)?, dtype };
+        let rhs_const = if let Operand::Int(value) = rhs {
+            Some(value)
+        } else {
+            self.const_of(rhs)
+        };
+        let lhs = Val {
+            v: self.convert(lhs, dtype, span)?,
+            dtype,
+        };
+        let rhs = Val {
+            v: self.convert(rhs, dtype, span)?,
+            dtype,
+        };
         let fma = self.fma();
         let v = arith::arith(&mut self.b, fma, op, lhs, rhs, rhs_const);
         Ok(Operand::Val(Val { v, dtype }))
@@ -277,10 +320,15 @@ impl Lower<'_, '_> {
     /// The number in a register, where an instruction just put it there.
     fn const_of(&self, operand: Operand) -> Option<i128> {
         use cranelift_codegen::ir::{InstructionData, Opcode};
-        let Operand::Val(val) = operand else { return None };
+        let Operand::Val(val) = operand else {
+            return None;
+        };
         let inst = self.b.func.dfg.value_def(val.v).inst()?;
         match self.b.func.dfg.insts[inst] {
-            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => {
+            InstructionData::UnaryImm {
+                opcode: Opcode::Iconst,
+                imm,
+            } => {
                 let bits = imm.bits();
                 let unused = 64 - i64::from(val.dtype.bits().clamp(8, 64));
                 Some(i128::from(bits << unused >> unused))
@@ -305,10 +353,19 @@ impl Lower<'_, '_> {
                 _ => DType::F64,
             },
         };
-        let lhs = Val { v: self.convert(a, dtype, span)?, dtype };
-        let rhs = Val { v: self.convert(c, dtype, span)?, dtype };
+        let lhs = Val {
+            v: self.convert(a, dtype, span)?,
+            dtype,
+        };
+        let rhs = Val {
+            v: self.convert(c, dtype, span)?,
+            dtype,
+        };
         let v = arith::compare(&mut self.b, op, lhs, rhs);
-        Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+        Ok(Operand::Val(Val {
+            v,
+            dtype: DType::Bool,
+        }))
     }
 
     fn logic(&mut self, is_and: bool, lhs: &Expr, rhs: &Expr) -> Res<Operand> {
@@ -330,9 +387,16 @@ impl Lower<'_, '_> {
             res
         } else {
             let c = self.condition(rhs)?;
-            if is_and { self.b.ins().band(a, c) } else { self.b.ins().bor(a, c) }
+            if is_and {
+                self.b.ins().band(a, c)
+            } else {
+                self.b.ins().bor(a, c)
+            }
         };
-        Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+        Ok(Operand::Val(Val {
+            v,
+            dtype: DType::Bool,
+        }))
     }
 
     /// Evaluates one side only.
@@ -344,13 +408,19 @@ impl Lower<'_, '_> {
         span: Option<Span>,
     ) -> Res<Operand> {
         let cond = self.condition(cond)?;
-        let (yes, no, join) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (yes, no, join) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
         self.b.ins().brif(cond, yes, &[], no, &[]);
         self.b.switch_to_block(yes);
         self.b.seal_block(yes);
         let first = self.expr(then)?;
-        let yes_end = self.b.current_block();
+        // The common dtype is known after the other side; what converts to it comes in a block of its own.
+        let yes_end = self.b.create_block();
+        self.b.ins().jump(yes_end, &[]);
+        self.b.seal_block(yes_end);
         self.b.switch_to_block(no);
         self.b.seal_block(no);
         let second = self.expr(orelse)?;
@@ -359,9 +429,7 @@ impl Lower<'_, '_> {
         let ty = self.register(dtype, span)?;
         let res = self.b.append_block_param(join, ty);
         self.b.ins().jump(join, &[other.into()]);
-        if let Some(block) = yes_end {
-            self.b.switch_to_block(block);
-        }
+        self.b.switch_to_block(yes_end);
         let one = self.convert(first, dtype, span)?;
         self.b.ins().jump(join, &[one.into()]);
         self.b.switch_to_block(join);
@@ -390,7 +458,10 @@ impl Lower<'_, '_> {
         let dtype = self.meet(a, c);
         let a = self.convert(a, dtype, span)?;
         let c = self.convert(c, dtype, span)?;
-        Ok(Operand::Val(Val { v: self.b.ins().select(cond, a, c), dtype }))
+        Ok(Operand::Val(Val {
+            v: self.b.ins().select(cond, a, c),
+            dtype,
+        }))
     }
 
     fn member(&mut self, value: &Expr, name: &Name, span: Option<Span>) -> Res<Operand> {
@@ -399,18 +470,25 @@ impl Lower<'_, '_> {
             .ok_or_else(|| unsupported(span, format!("`.{name}` has no scalar value")))?;
         let buffer = self.buffer(owner, span)?;
         match (&**name, &buffer.storage) {
-            ("data", Storage::Memory(base)) => {
-                Ok(Operand::Val(Val { v: *base, dtype: DType::U64 }))
-            }
+            ("data", Storage::Memory(base)) => Ok(Operand::Val(Val {
+                v: *base,
+                dtype: DType::U64,
+            })),
             ("elem_offset", _) => Ok(Operand::Int(0)),
-            _ => Err(unsupported(span, format!("`{owner}.{name}` has no scalar value"))),
+            _ => Err(unsupported(
+                span,
+                format!("`{owner}.{name}` has no scalar value"),
+            )),
         }
     }
 
     /// `B[i, j]`, or `B.strides[0]`.
     fn read(&mut self, value: &Expr, index: &[Expr], span: Option<Span>) -> Res<Operand> {
         if let ExprKind::Attr { value: owner, name } = &value.kind {
-            let axis = index.first().and_then(Expr::as_int).and_then(|axis| usize::try_from(axis).ok());
+            let axis = index
+                .first()
+                .and_then(Expr::as_int)
+                .and_then(|axis| usize::try_from(axis).ok());
             if let (Some(owner), Some(axis)) = (owner.as_name(), axis) {
                 let buffer = self.buffer(owner, span)?;
                 let list = match &**name {
@@ -422,7 +500,10 @@ impl Lower<'_, '_> {
                     .get(axis)
                     .ok_or_else(|| unsupported(span, format!("`{owner}` has no axis {axis}")))?;
                 let v = self.extent(extent);
-                return Ok(Operand::Val(Val { v, dtype: DType::I64 }));
+                return Ok(Operand::Val(Val {
+                    v,
+                    dtype: DType::I64,
+                }));
             }
         }
         let name = value
@@ -453,7 +534,10 @@ impl Lower<'_, '_> {
         }
         if let Some(op) = Unary::from_name(name) {
             let val = self.value(arg(0)?)?;
-            return Ok(Operand::Val(Val { v: arith::unary(&mut self.b, op, val), dtype: val.dtype }));
+            return Ok(Operand::Val(Val {
+                v: arith::unary(&mut self.b, op, val),
+                dtype: val.dtype,
+            }));
         }
         match name {
             "Cast" | "cast" => {
@@ -478,7 +562,10 @@ impl Lower<'_, '_> {
                 let val = self.value(arg(0)?)?;
                 let v = arith::classify(&mut self.b, name, val)
                     .ok_or_else(|| unsupported(span, format!("`{path}` is not known")))?;
-                Ok(Operand::Val(Val { v, dtype: DType::Bool }))
+                Ok(Operand::Val(Val {
+                    v,
+                    dtype: DType::Bool,
+                }))
             }
             "likely" | "ceildiv" if name == "likely" => self.expr(arg(0)?),
             "ceildiv" => self.ceil_div(arg(0)?, arg(1)?, span),
@@ -513,7 +600,9 @@ impl Lower<'_, '_> {
     pub fn dtype_of(&self, expr: &Expr) -> Res<DType> {
         let text = match &expr.kind {
             ExprKind::Str(text) => Some(text.clone()),
-            _ => expr.as_path().map(|path| path.strip_prefix("T.").unwrap_or(&path).to_owned()),
+            _ => expr
+                .as_path()
+                .map(|path| path.strip_prefix("T.").unwrap_or(&path).to_owned()),
         };
         text.and_then(|text| DType::from_name(&text))
             .ok_or_else(|| unsupported(expr.span, "this is not an element type"))
@@ -532,15 +621,24 @@ impl Lower<'_, '_> {
         let val = match operand {
             Operand::Int(value) => {
                 let v = self.convert(Operand::Float(value as f64), DType::F32, span)?;
-                Val { v, dtype: DType::F32 }
+                Val {
+                    v,
+                    dtype: DType::F32,
+                }
             }
             Operand::Float(_) | Operand::Val(_) => self.settle(operand, span)?,
         };
         if !val.dtype.is_float() {
-            return Err(unsupported(span, format!("this function has no `{}` form", val.dtype)));
+            return Err(unsupported(
+                span,
+                format!("this function has no `{}` form", val.dtype),
+            ));
         }
         let fma = self.fma();
-        Ok(Operand::Val(Val { v: arith::call1(&mut self.b, fma, func, val), dtype: val.dtype }))
+        Ok(Operand::Val(Val {
+            v: arith::call1(&mut self.b, fma, func, val),
+            dtype: val.dtype,
+        }))
     }
 
     fn ceil_div(&mut self, lhs: &Expr, rhs: &Expr, span: Option<Span>) -> Res<Operand> {
@@ -554,7 +652,10 @@ impl Lower<'_, '_> {
     fn special(&mut self, value: f64, dtype: &Expr) -> Res<Operand> {
         let dtype_value = self.dtype_of(dtype)?;
         let v = self.convert(Operand::Float(value), dtype_value, dtype.span)?;
-        Ok(Operand::Val(Val { v, dtype: dtype_value }))
+        Ok(Operand::Val(Val {
+            v,
+            dtype: dtype_value,
+        }))
     }
 
     fn limit(&mut self, is_max: bool, arg: &Expr) -> Res<Operand> {
@@ -583,20 +684,29 @@ impl Lower<'_, '_> {
 
     fn address_of(&mut self, arg: &Expr, span: Option<Span>) -> Res<Operand> {
         let ExprKind::Index { value, index } = &arg.kind else {
-            return Err(unsupported(span, "only elements of buffers have an address"));
+            return Err(unsupported(
+                span,
+                "only elements of buffers have an address",
+            ));
         };
         let name = value
             .as_name()
             .ok_or_else(|| unsupported(span, "only elements of buffers have an address"))?;
         let (address, offset, _) = self.address(name, index, span)?;
         let v = self.b.ins().iadd_imm_s(address, i64::from(offset));
-        Ok(Operand::Val(Val { v, dtype: DType::U64 }))
+        Ok(Operand::Val(Val {
+            v,
+            dtype: DType::U64,
+        }))
     }
 
     /// `T.call_extern("int32", "puts", x)`: a C function of another library, or of the object.
     pub fn call_extern(&mut self, args: &[Arg], span: Option<Span>) -> Res<Operand> {
         let [dtype, symbol, rest @ ..] = args else {
-            return Err(unsupported(span, "`T.call_extern` needs a type and a symbol"));
+            return Err(unsupported(
+                span,
+                "`T.call_extern` needs a type and a symbol",
+            ));
         };
         let symbol = symbol
             .value
@@ -619,12 +729,15 @@ impl Lower<'_, '_> {
             params.push(self.b.func.dfg.value_type(value));
             values.push(value);
         }
-        let is_void = matches!(&dtype.value.kind, ExprKind::Str(text) if text == "void" || text == "handle");
-        let dtype = if is_void { DType::I64 } else { self.dtype_of(&dtype.value)? };
+        let is_void =
+            matches!(&dtype.value.kind, ExprKind::Str(text) if text == "void" || text == "handle");
+        let dtype = if is_void {
+            DType::I64
+        } else {
+            self.dtype_of(&dtype.value)?
+        };
         let ty = self.register(dtype, span)?;
-        let linkage =
-            if symbol.starts_with("irc_") { Linkage::Local } else { Linkage::Import };
-        let id = self.asm.declare(&symbol, linkage, &params, &[ty])?;
+        let id = self.asm.declare(&symbol, Linkage::Import, &params, &[ty])?;
         let v = self.call(id, &values);
         Ok(Operand::Val(Val { v, dtype }))
     }
@@ -635,9 +748,13 @@ impl Lower<'_, '_> {
         if !ty.is_int() || ty.bits() >= 32 {
             val.v
         } else if val.dtype.is_signed() {
-            self.b.ins().sextend(cranelift_codegen::ir::types::I32, val.v)
+            self.b
+                .ins()
+                .sextend(cranelift_codegen::ir::types::I32, val.v)
         } else {
-            self.b.ins().uextend(cranelift_codegen::ir::types::I32, val.v)
+            self.b
+                .ins()
+                .uextend(cranelift_codegen::ir::types::I32, val.v)
         }
     }
 
@@ -646,15 +763,16 @@ impl Lower<'_, '_> {
         let [_, name, rest @ ..] = args else {
             return Err(unsupported(span, "an intrinsic needs a type and a name"));
         };
-        let base = name.value.as_str().and_then(|text| text.strip_prefix("llvm."));
+        let base = name
+            .value
+            .as_str()
+            .and_then(|text| text.strip_prefix("llvm."));
         let base = base
             .map(|text| text.split('.').next().unwrap_or(text).to_owned())
             .ok_or_else(|| unsupported(span, "the name of an intrinsic is a string"))?;
         // Some printings count the arguments first.
         let rest = match rest {
-            [count, others @ ..]
-                if count.value.is_call_of("T.uint32") && others.len() == 1 =>
-            {
+            [count, others @ ..] if count.value.is_call_of("T.uint32") && others.len() == 1 => {
                 others
             }
             _ => rest,
@@ -671,7 +789,11 @@ impl Lower<'_, '_> {
                     match *binding {
                         Binding::Const(value, _) => return Ok(Index::known(value)),
                         Binding::Index { v, natural, .. } => {
-                            return Ok(Index { run: Some(v), add: 0, natural });
+                            return Ok(Index {
+                                run: Some(v),
+                                add: 0,
+                                natural,
+                            });
                         }
                         Binding::Value(_) | Binding::Var(..) | Binding::Buffer(_) => {}
                     }
@@ -702,11 +824,16 @@ impl Lower<'_, '_> {
         match &expr.kind {
             ExprKind::Int(_) => true,
             ExprKind::Name(name) => {
-                matches!(self.scope.get(name), Some(Binding::Index { .. } | Binding::Const(..)))
+                matches!(
+                    self.scope.get(name),
+                    Some(Binding::Index { .. } | Binding::Const(..))
+                )
             }
-            ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, lhs, rhs } => {
-                self.is_index_expr(lhs) && self.is_index_expr(rhs)
-            }
+            ExprKind::Binary {
+                op: BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul,
+                lhs,
+                rhs,
+            } => self.is_index_expr(lhs) && self.is_index_expr(rhs),
             _ => false,
         }
     }
@@ -718,7 +845,11 @@ impl Lower<'_, '_> {
         }
         let natural = matches!(operand, Operand::Val(val) if val.dtype.is_unsigned());
         let run = self.index_of(operand, expr.span)?;
-        Ok(Index { run: Some(run), add: 0, natural })
+        Ok(Index {
+            run: Some(run),
+            add: 0,
+            natural,
+        })
     }
 
     fn binary_index(&mut self, op: BinaryOp, lhs: &Expr, rhs: &Expr, whole: &Expr) -> Res<Index> {
@@ -744,7 +875,11 @@ impl Lower<'_, '_> {
                     (x, None) => x,
                 };
                 let add = a.add.wrapping_sub(c.add);
-                Ok(Index { run, add, natural: run.is_none() && add >= 0 })
+                Ok(Index {
+                    run,
+                    add,
+                    natural: run.is_none() && add >= 0,
+                })
             }
             BinaryOp::Mul => Ok(self.index_mul(a, c)),
             _ => Ok(self.index_div(op == BinaryOp::FloorDiv, a, c)),
@@ -772,7 +907,11 @@ impl Lower<'_, '_> {
             (None, Some(y)) => self.scale(y, c.add, a.add, natural),
             (Some(_), Some(_)) => {
                 let (x, y) = (self.index_value(a), self.index_value(c));
-                Index { run: Some(self.b.ins().imul(x, y)), add: 0, natural }
+                Index {
+                    run: Some(self.b.ins().imul(x, y)),
+                    add: 0,
+                    natural,
+                }
             }
         }
     }
@@ -787,12 +926,20 @@ impl Lower<'_, '_> {
             let by = self.i64(by);
             self.b.ins().imul(run, by)
         };
-        Index { run: Some(run), add: add.wrapping_mul(by), natural }
+        Index {
+            run: Some(run),
+            add: add.wrapping_mul(by),
+            natural,
+        }
     }
 
     fn index_div(&mut self, is_div: bool, a: Index, c: Index) -> Index {
         if let (None, None, true) = (a.run, c.run, c.add > 0) {
-            let value = if is_div { a.add.div_euclid(c.add) } else { a.add.rem_euclid(c.add) };
+            let value = if is_div {
+                a.add.div_euclid(c.add)
+            } else {
+                a.add.rem_euclid(c.add)
+            };
             return Index::known(value);
         }
         let rhs_const = c.run.is_none().then_some(i128::from(c.add));
@@ -804,11 +951,32 @@ impl Lower<'_, '_> {
                 arith::index_rem(&mut self.b, x, y, rhs_const)
             }
         } else {
-            let op = if is_div { Arith::FloorDiv } else { Arith::FloorMod };
-            let (x, y) = (Val { v: x, dtype: DType::I64 }, Val { v: y, dtype: DType::I64 });
+            let op = if is_div {
+                Arith::FloorDiv
+            } else {
+                Arith::FloorMod
+            };
+            let (x, y) = (
+                Val {
+                    v: x,
+                    dtype: DType::I64,
+                },
+                Val {
+                    v: y,
+                    dtype: DType::I64,
+                },
+            );
             arith::arith(&mut self.b, false, op, x, y, rhs_const)
         };
-        Index { run: Some(run), add: 0, natural: if is_div { a.natural && c.natural } else { c.natural } }
+        Index {
+            run: Some(run),
+            add: 0,
+            natural: if is_div {
+                a.natural && c.natural
+            } else {
+                c.natural
+            },
+        }
     }
 
     /// The i64 of an index.
@@ -818,14 +986,6 @@ impl Lower<'_, '_> {
             Some(run) if index.add == 0 => run,
             Some(run) => self.b.ins().iadd_imm_s(run, index.add),
         }
-    }
-
-    /// A callable address of type `fn(i64, …) -> i32`.
-    pub fn status_signature(&self, n_params: usize) -> Signature {
-        let mut sig = Signature::new(self.asm.call_conv());
-        sig.params.extend((0..n_params).map(|_| AbiParam::new(I64)));
-        sig.returns.push(AbiParam::new(cranelift_codegen::ir::types::I32));
-        sig
     }
 }
 

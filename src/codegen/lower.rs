@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{
-    self, Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value,
+    self, Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind,
+    Value,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_module::{FuncId, Linkage};
@@ -203,7 +204,9 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     /// The product of extents.
     pub fn product(&mut self, extents: &[Extent]) -> Extent {
-        extents.iter().fold(Extent::Const(1), |res, &extent| self.extent_mul(res, extent))
+        extents.iter().fold(Extent::Const(1), |res, &extent| {
+            self.extent_mul(res, extent)
+        })
     }
 
     /// Row-major strides of a shape.
@@ -230,7 +233,9 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// Jumps to the exit with a status when it is not 0.
     pub fn check_status(&mut self, status: Value) {
         let next = self.b.create_block();
-        self.b.ins().brif(status, self.exit, &[BlockArg::from(status)], next, &[]);
+        self.b
+            .ins()
+            .brif(status, self.exit, &[BlockArg::from(status)], next, &[]);
         self.b.switch_to_block(next);
         self.b.seal_block(next);
     }
@@ -261,7 +266,9 @@ impl<'a, 'f> Lower<'a, 'f> {
     pub fn require_pointer(&mut self, pointer: Value) {
         let next = self.b.create_block();
         let status = self.b.ins().iconst(I32, 0xffff_ffff);
-        self.b.ins().brif(pointer, next, &[], self.exit, &[BlockArg::from(status)]);
+        self.b
+            .ins()
+            .brif(pointer, next, &[], self.exit, &[BlockArg::from(status)]);
         self.b.switch_to_block(next);
         self.b.seal_block(next);
     }
@@ -288,7 +295,8 @@ impl<'a, 'f> Lower<'a, 'f> {
         returns: &[ir::Type],
         args: &[Value],
     ) -> Res<Value> {
-        let id = self.asm.declare(name, Linkage::Local, params, returns)?;
+        // Whoever defines it in this object makes the declaration local.
+        let id = self.asm.declare(name, Linkage::Import, params, returns)?;
         Ok(self.call(id, args))
     }
 
@@ -316,7 +324,9 @@ impl<'a, 'f> Lower<'a, 'f> {
         let slot = self.stack(8 * values.len() as u32, 8);
         let base = self.b.ins().stack_addr(I64, slot, 0);
         for (idx, &value) in values.iter().enumerate() {
-            self.b.ins().store(MemFlagsData::trusted(), value, base, 8 * idx as i32);
+            self.b
+                .ins()
+                .store(MemFlagsData::trusted(), value, base, 8 * idx as i32);
         }
         base
     }
@@ -345,7 +355,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// Frees what a slot holds and clears it.
     pub fn free_slot(&mut self, slot: StackSlot) -> Res<()> {
         let pointer = self.b.ins().stack_load(I64, I64, slot, 0);
-        let id = self.asm.declare("irc_free", Linkage::Local, &[I64], &[])?;
+        let id = self.asm.declare("irc_free", Linkage::Import, &[I64], &[])?;
         self.call(id, &[pointer]);
         let zero = self.i64(0);
         self.b.ins().stack_store(I64, zero, slot, 0);
@@ -392,7 +402,10 @@ impl<'a, 'f> Lower<'a, 'f> {
             Operand::Int(_) => DType::I32,
             Operand::Float(_) => DType::F32,
         };
-        Ok(Val { v: self.convert(operand, dtype, span)?, dtype })
+        Ok(Val {
+            v: self.convert(operand, dtype, span)?,
+            dtype,
+        })
     }
 
     /// An operand as a condition.
@@ -415,7 +428,10 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 }
 
-fn ir_cursor(func: &mut ir::Function, first: ir::Inst) -> cranelift_codegen::cursor::FuncCursor<'_> {
+fn ir_cursor(
+    func: &mut ir::Function,
+    first: ir::Inst,
+) -> cranelift_codegen::cursor::FuncCursor<'_> {
     use cranelift_codegen::cursor::{Cursor, FuncCursor};
     FuncCursor::new(func).at_inst(first)
 }

@@ -172,7 +172,11 @@ impl Math<'_, '_> {
     }
 
     fn n_terms(&self, single: usize, double: usize) -> usize {
-        if self.precision == Precision::Single { single } else { double }
+        if self.precision == Precision::Single {
+            single
+        } else {
+            double
+        }
     }
 
     /// `a * b + c`
@@ -487,25 +491,38 @@ impl Math<'_, '_> {
         let k = self.b.ins().nearest(k);
         let mut r = x;
         // π/2 in three parts; the products with k are exact below 2²³.
-        for part in [1.5707963109016418, 1.5893254712295857e-08, 6.123_233_995_736_766e-17] {
+        for part in [
+            1.5707963109016418,
+            1.5893254712295857e-08,
+            6.123_233_995_736_766e-17,
+        ] {
             let part = self.c(-part);
             r = self.mul_add(k, part, r);
         }
         let z = self.b.ins().fmul(r, r);
         let n = self.n_terms(6, 9);
         let alternate = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
-        let tail = self.poly(z, (1..=n).rev().map(|i| alternate(i) / factorial(2 * i + 1)));
+        let tail = self.poly(
+            z,
+            (1..=n).rev().map(|i| alternate(i) / factorial(2 * i + 1)),
+        );
         let zr = self.b.ins().fmul(z, r);
         let sin = self.mul_add(tail, zr, r);
         let cos = self.poly(z, (0..=n).rev().map(|i| alternate(i) / factorial(2 * i)));
         let quadrant = self.b.ins().fcvt_to_sint_sat(I64, k);
         let swap = self.b.ins().band_imm_s(quadrant, 1);
-        let (s, c) = (self.b.ins().select(swap, cos, sin), self.b.ins().select(swap, sin, cos));
+        let (s, c) = (
+            self.b.ins().select(swap, cos, sin),
+            self.b.ins().select(swap, sin, cos),
+        );
         let sin_neg = self.b.ins().band_imm_s(quadrant, 2);
         let next = self.b.ins().iadd_imm_s(quadrant, 1);
         let cos_neg = self.b.ins().band_imm_s(next, 2);
         let (minus_s, minus_c) = (self.b.ins().fneg(s), self.b.ins().fneg(c));
-        (self.b.ins().select(sin_neg, minus_s, s), self.b.ins().select(cos_neg, minus_c, c))
+        (
+            self.b.ins().select(sin_neg, minus_s, s),
+            self.b.ins().select(cos_neg, minus_c, c),
+        )
     }
 
     /// `atan(num / den)` for a non-negative quotient.
@@ -535,7 +552,9 @@ impl Math<'_, '_> {
         let n = self.n_terms(10, 20);
         let tail = self.poly(
             z,
-            (1..=n).rev().map(|i| (if i % 2 == 0 { 1.0 } else { -1.0 }) / (2 * i + 1) as f64),
+            (1..=n)
+                .rev()
+                .map(|i| (if i % 2 == 0 { 1.0 } else { -1.0 }) / (2 * i + 1) as f64),
         );
         let zt = self.b.ins().fmul(z, t);
         let part = self.mul_add(tail, zt, t);
@@ -611,7 +630,10 @@ impl Math<'_, '_> {
         let base_zero = self.b.ins().fcmp(FloatCC::Equal, abs, zero);
         let no_nan = self.b.ins().bor(base_infinite, base_zero);
         let signed_or_positive = self.b.ins().select(is_whole, signed, magnitude);
-        let negative_base = self.b.ins().select(no_nan, signed_or_positive, negative_base);
+        let negative_base = self
+            .b
+            .ins()
+            .select(no_nan, signed_or_positive, negative_base);
         let res = self.b.ins().select(is_negative, negative_base, magnitude);
         // (±1) ** ±∞ = 1, 1 ** y = 1, x ** 0 = 1
         let base_one = self.b.ins().fcmp(FloatCC::Equal, x, one);
@@ -631,13 +653,19 @@ impl Math<'_, '_> {
         let (zero, nan) = (self.c(0.0), self.c(f64::NAN));
         let divisor = self.b.ins().fabs(y);
         let start = self.b.ins().fabs(x);
-        let (head, body, exit) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (head, body, exit) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
         let rest = self.b.append_block_param(head, F64);
         self.b.ins().jump(head, &[start.into()]);
         self.b.switch_to_block(head);
         let infinite = self.c(f64::INFINITY);
-        let more = self.b.ins().fcmp(FloatCC::GreaterThanOrEqual, rest, divisor);
+        let more = self
+            .b
+            .ins()
+            .fcmp(FloatCC::GreaterThanOrEqual, rest, divisor);
         let finite = self.b.ins().fcmp(FloatCC::LessThan, rest, infinite);
         let positive = self.b.ins().fcmp(FloatCC::GreaterThan, divisor, zero);
         let go = self.b.ins().band(more, finite);
@@ -673,5 +701,9 @@ fn factorial(n: usize) -> f64 {
 
 /// Widens a float32, or leaves a float64.
 pub fn widen(b: &mut FunctionBuilder<'_>, x: Value) -> Value {
-    if b.func.dfg.value_type(x) == F32 { b.ins().fpromote(F64, x) } else { x }
+    if b.func.dfg.value_type(x) == F32 {
+        b.ins().fpromote(F64, x)
+    } else {
+        x
+    }
 }

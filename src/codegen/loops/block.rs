@@ -10,7 +10,9 @@ use crate::codegen::lower::{Binding, Lower, Res, unsupported};
 
 /// Sorts the loop expressions that axes are bound to into reduction axes and others.
 pub fn split_axes<'s>(value: &'s Expr, reduce: &mut Vec<&'s Expr>, other: &mut Vec<&'s Expr>) {
-    let Some((path, args)) = value.as_call() else { return };
+    let Some((path, args)) = value.as_call() else {
+        return;
+    };
     match (&*path, args) {
         ("T.axis.reduce" | "T.axis.R", [_, expr]) => reduce.push(&expr.value),
         ("T.axis.spatial" | "T.axis.S" | "T.axis.scan" | "T.axis.opaque", [_, expr]) => {
@@ -18,8 +20,15 @@ pub fn split_axes<'s>(value: &'s Expr, reduce: &mut Vec<&'s Expr>, other: &mut V
         }
         ("T.axis.remap", [kinds, exprs]) => {
             let kinds = kinds.value.as_str().unwrap_or_default();
-            for (kind, expr) in kinds.chars().zip(exprs.value.as_items().unwrap_or_default()) {
-                if kind == 'R' { reduce.push(expr) } else { other.push(expr) }
+            for (kind, expr) in kinds
+                .chars()
+                .zip(exprs.value.as_items().unwrap_or_default())
+            {
+                if kind == 'R' {
+                    reduce.push(expr)
+                } else {
+                    other.push(expr)
+                }
             }
         }
         _ => {}
@@ -41,7 +50,10 @@ pub fn reduction_targets(
             StmtKind::Expr(call) if is_remark(call) => {}
             StmtKind::With { context, .. } if context.is_call_of("T.init") => {}
             StmtKind::Assign { target, value, .. } => match &target.kind {
-                ExprKind::Index { value: buffer, index } => {
+                ExprKind::Index {
+                    value: buffer,
+                    index,
+                } => {
                     let name = buffer.as_name()?.clone();
                     if index.iter().any(|idx| walk::mentions(idx, &hidden)) {
                         return None;
@@ -53,7 +65,9 @@ pub fn reduction_targets(
                     let mut reduce = Vec::new();
                     split_axes(value, &mut reduce, &mut Vec::new());
                     let names = target.as_items().unwrap_or(std::slice::from_ref(target));
-                    let is_axis = value.as_call().is_some_and(|(path, _)| path.starts_with("T.axis."));
+                    let is_axis = value
+                        .as_call()
+                        .is_some_and(|(path, _)| path.starts_with("T.axis."));
                     if !is_axis || !reduce.is_empty() {
                         hidden.extend(axis_names(names, value, is_axis));
                     }
@@ -69,9 +83,13 @@ pub fn reduction_targets(
     let mut good = true;
     for value in values {
         walk::exprs(value, &mut |part| {
-            if let ExprKind::Index { value: buffer, index } = &part.kind
-                && let Some((_, wanted, _)) =
-                    targets.iter().find(|(name, ..)| Some(name) == buffer.as_name())
+            if let ExprKind::Index {
+                value: buffer,
+                index,
+            } = &part.kind
+                && let Some((_, wanted, _)) = targets
+                    .iter()
+                    .find(|(name, ..)| Some(name) == buffer.as_name())
             {
                 good &= wanted.len() == index.len()
                     && wanted.iter().zip(index).all(|(a, b)| walk::same(a, b));
@@ -87,16 +105,20 @@ pub fn reduction_targets(
 /// The reduction axes among the names of an axis statement; every name of another statement.
 fn axis_names(names: &[Expr], value: &Expr, is_axis: bool) -> Vec<Name> {
     let kinds = match value.as_call() {
-        Some((path, args)) if path == "T.axis.remap" => {
-            args.first().and_then(|arg| arg.value.as_str()).map(str::to_owned)
-        }
+        Some((path, args)) if path == "T.axis.remap" => args
+            .first()
+            .and_then(|arg| arg.value.as_str())
+            .map(str::to_owned),
         _ => None,
     };
     names
         .iter()
         .enumerate()
         .filter(|(idx, _)| {
-            !is_axis || kinds.as_ref().is_none_or(|kinds| kinds.chars().nth(*idx) == Some('R'))
+            !is_axis
+                || kinds
+                    .as_ref()
+                    .is_none_or(|kinds| kinds.chars().nth(*idx) == Some('R'))
         })
         .filter_map(|(_, name)| name.as_name().cloned())
         .collect()
@@ -113,7 +135,9 @@ fn is_remark(call: &Expr) -> bool {
 /// Whether a block is marked for the kernel emitter.
 fn is_kernel(body: &[Stmt]) -> bool {
     body.iter().any(|stmt| {
-        let StmtKind::Expr(call) = &stmt.kind else { return false };
+        let StmtKind::Expr(call) = &stmt.kind else {
+            return false;
+        };
         if !call.is_call_of("T.sblock_attr") && !call.is_call_of("T.block_attr") {
             return false;
         }
@@ -124,33 +148,40 @@ fn is_kernel(body: &[Stmt]) -> bool {
             key.as_str() == Some("irc.kernel")
                 && (value.kind == ExprKind::Bool(true)
                     || value.as_int() == Some(1)
-                    || value.positional().any(|arg| arg.kind == ExprKind::Bool(true)))
+                    || value
+                        .positional()
+                        .any(|arg| arg.kind == ExprKind::Bool(true)))
         })
     })
 }
 
 impl Lower<'_, '_> {
     /// `with context: …`
-    pub fn with_block(
-        &mut self,
-        context: &Expr,
-        target: Option<&Expr>,
-        body: &[Stmt],
-    ) -> Res<()> {
+    pub fn with_block(&mut self, context: &Expr, target: Option<&Expr>, body: &[Stmt]) -> Res<()> {
         let path = context.as_call().map(|(path, _)| path).unwrap_or_default();
         match &*path {
             "T.sblock" | "T.block" => self.block(body),
-            "T.init" => Err(unsupported(context.span, "`T.init` stands at the head of a block")),
+            "T.init" => Err(unsupported(
+                context.span,
+                "`T.init` stands at the head of a block",
+            )),
             "T.attr" | "T.launch_thread" | "T.allocate" if target.is_none() => self.scoped(body),
             "T.attr" => self.scoped(body),
-            _ => Err(unsupported(context.span, format!("`with {path}` cannot be compiled"))),
+            _ => Err(unsupported(
+                context.span,
+                format!("`with {path}` cannot be compiled"),
+            )),
         }
     }
 
     fn block(&mut self, body: &[Stmt]) -> Res<()> {
         let scope = self.scope.clone();
         let skip_init = std::mem::replace(&mut self.skip_init, false);
-        let done = if is_kernel(body) { self.kernel_region(body)? } else { false };
+        let done = if is_kernel(body) {
+            self.kernel_region(body)?
+        } else {
+            false
+        };
         if !done {
             self.plain_block(body, skip_init)?;
         }
@@ -275,7 +306,9 @@ impl Lower<'_, '_> {
 
     /// Binds those axes of a statement that do not depend on some loops.
     fn bind_outer_axes(&mut self, names: &[Expr], value: &Expr, loop_vars: &[Name]) -> Res<()> {
-        let Some((path, args)) = value.as_call() else { return Ok(()) };
+        let Some((path, args)) = value.as_call() else {
+            return Ok(());
+        };
         if !path.starts_with("T.axis.") {
             return Ok(());
         }
@@ -310,9 +343,15 @@ impl Lower<'_, '_> {
     ) -> Res<()> {
         let fault = || unsupported(value.span, "this is not a block axis");
         let (path, args) = value.as_call().ok_or_else(fault)?;
-        let zero = Index { run: None, add: 0, natural: true };
+        let zero = Index {
+            run: None,
+            add: 0,
+            natural: true,
+        };
         if path == "T.axis.remap" {
-            let [kinds, exprs] = args else { return Err(fault()) };
+            let [kinds, exprs] = args else {
+                return Err(fault());
+            };
             let kinds = kinds.value.as_str().ok_or_else(fault)?;
             let exprs = exprs.value.as_items().ok_or_else(fault)?;
             if exprs.len() != names.len() || kinds.len() != names.len() {
@@ -326,7 +365,9 @@ impl Lower<'_, '_> {
             }
             return Ok(());
         }
-        let ([name], [dom, expr]) = (names, args) else { return Err(fault()) };
+        let ([name], [dom, expr]) = (names, args) else {
+            return Err(fault());
+        };
         let index = self.bind_axis(name.as_name().ok_or_else(fault)?, &expr.value)?;
         if path == "T.axis.reduce" || path == "T.axis.R" {
             let start = match dom.value.as_items() {
@@ -345,7 +386,11 @@ impl Lower<'_, '_> {
             None => Binding::Const(index.add, dtype),
             Some(_) => {
                 let v = self.index_value(index);
-                Binding::Index { v, dtype, natural: index.natural }
+                Binding::Index {
+                    v,
+                    dtype,
+                    natural: index.natural,
+                }
             }
         };
         self.scope.insert(name.clone(), binding);
@@ -356,9 +401,9 @@ impl Lower<'_, '_> {
 /// Whether a statement belongs to the head of a block: axes, predicate, remarks.
 fn is_head(stmt: &Stmt) -> bool {
     match &stmt.kind {
-        StmtKind::Assign { value, .. } => {
-            value.as_call().is_some_and(|(path, _)| path.starts_with("T.axis."))
-        }
+        StmtKind::Assign { value, .. } => value
+            .as_call()
+            .is_some_and(|(path, _)| path.starts_with("T.axis.")),
         StmtKind::Expr(call) => is_remark(call) || call.is_call_of("T.where"),
         _ => false,
     }

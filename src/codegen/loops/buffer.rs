@@ -52,12 +52,20 @@ pub fn read_decl(call: &Expr, skip: usize) -> Res<BufferDecl> {
         Some(expr) => {
             let text = match &expr.kind {
                 ExprKind::Str(text) => text.clone(),
-                _ => expr.as_path().unwrap_or_default().trim_start_matches("T.").to_owned(),
+                _ => expr
+                    .as_path()
+                    .unwrap_or_default()
+                    .trim_start_matches("T.")
+                    .to_owned(),
             };
             DType::from_name(&text).ok_or_else(|| fault("has an unknown element type"))?
         }
     };
-    let given = |key: &str| call.keyword(key).filter(|expr| expr.kind != ExprKind::None).cloned();
+    let given = |key: &str| {
+        call.keyword(key)
+            .filter(|expr| expr.kind != ExprKind::None)
+            .cloned()
+    };
     let strides = given("strides")
         .and_then(|expr| expr.as_items().map(<[Expr]>::to_vec))
         .filter(|items| !items.is_empty());
@@ -121,7 +129,8 @@ impl Lower<'_, '_> {
             strides,
             stride_exprs: decl.strides.clone(),
         };
-        self.scope.insert(name.clone(), Binding::Buffer(Rc::new(buffer)));
+        self.scope
+            .insert(name.clone(), Binding::Buffer(Rc::new(buffer)));
         Ok(())
     }
 
@@ -138,7 +147,9 @@ impl Lower<'_, '_> {
                 let vars: Rc<[_]> = (0..len).map(|_| self.b.declare_var(register)).collect();
                 for &var in vars.iter() {
                     // What is read before it is written must be something.
-                    let Some(zero) = cast::constant_int(&mut self.b, 0, decl.dtype) else { break };
+                    let Some(zero) = cast::constant_int(&mut self.b, 0, decl.dtype) else {
+                        break;
+                    };
                     self.b.def_var(var, zero);
                 }
                 self.bind_storage(name, decl, Storage::Registers(vars))
@@ -162,9 +173,10 @@ impl Lower<'_, '_> {
     pub fn pointer_of(&mut self, name: &Name, span: Option<Span>) -> Res<Value> {
         match &self.buffer(name, span)?.storage {
             Storage::Memory(base) => Ok(*base),
-            Storage::Registers(_) => {
-                Err(unsupported(span, format!("`{name}` is in registers and has no address")))
-            }
+            Storage::Registers(_) => Err(unsupported(
+                span,
+                format!("`{name}` is in registers and has no address"),
+            )),
         }
     }
 
@@ -173,15 +185,31 @@ impl Lower<'_, '_> {
         if index.len() != buffer.strides.len() {
             return Err(unsupported(
                 span,
-                format!("{} indices for a buffer of rank {}", index.len(), buffer.strides.len()),
+                format!(
+                    "{} indices for a buffer of rank {}",
+                    index.len(),
+                    buffer.strides.len()
+                ),
             ));
         }
-        let mut sum = Index { run: None, add: 0, natural: true };
+        let mut sum = Index {
+            run: None,
+            add: 0,
+            natural: true,
+        };
         for (idx, &stride) in index.iter().zip(&buffer.strides) {
             let position = self.index(idx)?;
             let stride = match stride {
-                Extent::Const(value) => Index { run: None, add: value, natural: true },
-                Extent::Run(value) => Index { run: Some(value), add: 0, natural: true },
+                Extent::Const(value) => Index {
+                    run: None,
+                    add: value,
+                    natural: true,
+                },
+                Extent::Run(value) => Index {
+                    run: Some(value),
+                    add: 0,
+                    natural: true,
+                },
             };
             let term = self.index_mul(position, stride);
             sum.run = match (sum.run, term.run) {
@@ -208,7 +236,10 @@ impl Lower<'_, '_> {
         if let Some(run) = element.run {
             let bytes = match size {
                 1 => run,
-                _ => self.b.ins().ishl_imm_u(run, i64::from(size.trailing_zeros())),
+                _ => self
+                    .b
+                    .ins()
+                    .ishl_imm_u(run, i64::from(size.trailing_zeros())),
             };
             address = self.b.ins().iadd(base, bytes);
         }
@@ -216,7 +247,11 @@ impl Lower<'_, '_> {
         if let Ok(small) = i32::try_from(displacement) {
             return Ok((address, small, buffer.dtype));
         }
-        Ok((self.b.ins().iadd_imm_s(address, displacement), 0, buffer.dtype))
+        Ok((
+            self.b.ins().iadd_imm_s(address, displacement),
+            0,
+            buffer.dtype,
+        ))
     }
 
     fn register_idx(
@@ -228,7 +263,10 @@ impl Lower<'_, '_> {
     ) -> Res<usize> {
         let element = self.element(buffer, index, span)?;
         if element.run.is_some() || element.add < 0 {
-            return Err(unsupported(span, format!("`{name}` is indexed by a run-time value")));
+            return Err(unsupported(
+                span,
+                format!("`{name}` is indexed by a run-time value"),
+            ));
         }
         Ok(element.add as usize)
     }
@@ -236,7 +274,10 @@ impl Lower<'_, '_> {
     /// `name[index]`
     pub fn load(&mut self, name: &Name, index: &[Expr], span: Option<Span>) -> Res<Val> {
         if let Some((var, dtype)) = self.find_promoted(name, index) {
-            return Ok(Val { v: self.b.use_var(var), dtype });
+            return Ok(Val {
+                v: self.b.use_var(var),
+                dtype,
+            });
         }
         let buffer = self.buffer(name, span)?;
         if let Storage::Registers(vars) = &buffer.storage {
@@ -244,12 +285,21 @@ impl Lower<'_, '_> {
             let var = *vars
                 .get(idx)
                 .ok_or_else(|| unsupported(span, format!("`{name}` has no element {idx}")))?;
-            return Ok(Val { v: self.b.use_var(var), dtype: buffer.dtype });
+            return Ok(Val {
+                v: self.b.use_var(var),
+                dtype: buffer.dtype,
+            });
         }
         let (address, offset, dtype) = self.address(name, index, span)?;
         let ty = self.memory(dtype, span)?;
-        let raw = self.b.ins().load(ty, MemFlagsData::trusted(), address, offset);
-        Ok(Val { v: cast::from_memory(&mut self.b, raw, dtype), dtype })
+        let raw = self
+            .b
+            .ins()
+            .load(ty, MemFlagsData::trusted(), address, offset);
+        Ok(Val {
+            v: cast::from_memory(&mut self.b, raw, dtype),
+            dtype,
+        })
     }
 
     /// `name[index] = value`
@@ -277,7 +327,9 @@ impl Lower<'_, '_> {
         }
         let (address, offset, dtype) = self.address(name, index, span)?;
         let raw = cast::to_memory(&mut self.b, value, dtype);
-        self.b.ins().store(MemFlagsData::trusted(), raw, address, offset);
+        self.b
+            .ins()
+            .store(MemFlagsData::trusted(), raw, address, offset);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use irc_syntax::{DType, Expr, ExprKind, Name, Span, Stmt, StmtKind};
 
 use super::walk;
-use crate::codegen::lower::{Binding, Extent, Lower, LoopExit, Promoted, Res, unsupported};
+use crate::codegen::lower::{Binding, Extent, LoopExit, Lower, Promoted, Res, unsupported};
 
 /// How a loop runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,10 @@ pub fn constant_trips(iter: &Expr) -> Option<i64> {
         [lo, hi] => (number(lo)?, number(hi)?),
         _ => return None,
     };
-    if iter.keyword("step").is_some_and(|step| constant(step) != Some(1)) {
+    if iter
+        .keyword("step")
+        .is_some_and(|step| constant(step) != Some(1))
+    {
         return None;
     }
     Some((hi - lo).max(0))
@@ -145,11 +148,19 @@ struct Reduction<'s> {
 
 /// Loops of a nest that are all of one reduction, from some loop on.
 fn find_reduction<'s>(loops: &[Loop], body: &'s [Stmt]) -> Option<(usize, Reduction<'s>)> {
-    let [Stmt { kind: StmtKind::With { context, body, .. }, .. }] = body else { return None };
+    let [
+        Stmt {
+            kind: StmtKind::With { context, body, .. },
+            ..
+        },
+    ] = body
+    else {
+        return None;
+    };
     let is_block = context.is_call_of("T.sblock") || context.is_call_of("T.block");
-    let has_init = body.iter().any(|stmt| {
-        matches!(&stmt.kind, StmtKind::With { context, .. } if context.is_call_of("T.init"))
-    });
+    let has_init = body.iter().any(
+        |stmt| matches!(&stmt.kind, StmtKind::With { context, .. } if context.is_call_of("T.init")),
+    );
     if !is_block || !has_init {
         return None;
     }
@@ -164,8 +175,11 @@ fn find_reduction<'s>(loops: &[Loop], body: &'s [Stmt]) -> Option<(usize, Reduct
             _ => {}
         }
     }
-    let is_reduce =
-        |var: &Name| reduce_exprs.iter().any(|expr| walk::mentions(expr, std::slice::from_ref(var)));
+    let is_reduce = |var: &Name| {
+        reduce_exprs
+            .iter()
+            .any(|expr| walk::mentions(expr, std::slice::from_ref(var)))
+    };
     let first = loops.iter().position(|level| is_reduce(&level.var))?;
     let tail = &loops[first..];
     let vars: Vec<Name> = tail.iter().map(|level| level.var.clone()).collect();
@@ -190,13 +204,33 @@ impl Lower<'_, '_> {
         let mut loops = Vec::new();
         read_loops(target, iter, span, &mut loops)?;
         let mut body = body;
-        while let [Stmt { kind: StmtKind::For { target, iter, body: inner }, span, .. }] = body {
+        while let [
+            Stmt {
+                kind:
+                    StmtKind::For {
+                        target,
+                        iter,
+                        body: inner,
+                    },
+                span,
+                ..
+            },
+        ] = body
+        {
             read_loops(target, iter, *span, &mut loops)?;
             body = inner;
         }
-        let reduction = if self.skip_init { None } else { find_reduction(&loops, body) };
+        let reduction = if self.skip_init {
+            None
+        } else {
+            find_reduction(&loops, body)
+        };
         let scope = self.scope.clone();
-        self.nest(&loops, body, reduction.as_ref().map(|(first, red)| (*first, red)))?;
+        self.nest(
+            &loops,
+            body,
+            reduction.as_ref().map(|(first, red)| (*first, red)),
+        )?;
         self.scope = scope;
         Ok(())
     }
@@ -231,7 +265,11 @@ impl Lower<'_, '_> {
     /// The body of a parallel loop, in the function that the pool runs.
     pub fn nest_inside(&mut self, loops: &[Loop], body: &[Stmt]) -> Res<()> {
         let reduction = find_reduction(loops, body);
-        self.nest(loops, body, reduction.as_ref().map(|(first, red)| (*first, red)))
+        self.nest(
+            loops,
+            body,
+            reduction.as_ref().map(|(first, red)| (*first, red)),
+        )
     }
 
     /// The bounds of a loop that is copied out.
@@ -260,7 +298,8 @@ impl Lower<'_, '_> {
     ) -> Res<()> {
         let dtype = self.loop_dtype(level);
         for value in lo..hi {
-            self.scope.insert(level.var.clone(), Binding::Const(value, dtype));
+            self.scope
+                .insert(level.var.clone(), Binding::Const(value, dtype));
             self.nest(inner, body, reduction)?;
         }
         Ok(())
@@ -277,9 +316,11 @@ impl Lower<'_, '_> {
             ExprKind::Int(_) => DType::I32,
             ExprKind::Name(name) => match self.scope.get(name) {
                 Some(Binding::Value(val)) => val.dtype,
-                Some(Binding::Index { dtype, .. } | Binding::Const(_, dtype) | Binding::Var(_, dtype)) => {
-                    *dtype
-                }
+                Some(
+                    Binding::Index { dtype, .. }
+                    | Binding::Const(_, dtype)
+                    | Binding::Var(_, dtype),
+                ) => *dtype,
                 Some(Binding::Buffer(_)) | None => DType::I64,
             },
             ExprKind::Binary { lhs, rhs, .. } => {
@@ -292,11 +333,7 @@ impl Lower<'_, '_> {
     }
 
     /// A loop at run time. The body is lowered once, with the variable in scope.
-    pub fn serial(
-        &mut self,
-        level: &Loop,
-        body: &mut dyn FnMut(&mut Self) -> Res<()>,
-    ) -> Res<()> {
+    pub fn serial(&mut self, level: &Loop, body: &mut dyn FnMut(&mut Self) -> Res<()>) -> Res<()> {
         let dtype = self.loop_dtype(level);
         let (lo, natural) = match &level.lo {
             None => (self.i64(0), true),
@@ -329,14 +366,23 @@ impl Lower<'_, '_> {
         [lo, hi, step]: [Value; 3],
         body: &mut dyn FnMut(&mut Self) -> Res<()>,
     ) -> Res<()> {
-        let (inside, latch, exit) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (inside, latch, exit) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
         let v = self.b.append_block_param(inside, I64);
         let any = self.b.ins().icmp(IntCC::SignedLessThan, lo, hi);
-        self.b.ins().brif(any, inside, &[BlockArg::from(lo)], exit, &[]);
+        self.b
+            .ins()
+            .brif(any, inside, &[BlockArg::from(lo)], exit, &[]);
         self.b.switch_to_block(inside);
-        self.scope.insert(var.clone(), Binding::Index { v, dtype, natural });
-        self.loops.push(LoopExit { on_break: exit, on_continue: latch });
+        self.scope
+            .insert(var.clone(), Binding::Index { v, dtype, natural });
+        self.loops.push(LoopExit {
+            on_break: exit,
+            on_continue: latch,
+        });
         body(self)?;
         self.loops.pop();
         self.b.ins().jump(latch, &[]);
@@ -344,7 +390,9 @@ impl Lower<'_, '_> {
         self.b.seal_block(latch);
         let next = self.b.ins().iadd(v, step);
         let more = self.b.ins().icmp(IntCC::SignedLessThan, next, hi);
-        self.b.ins().brif(more, inside, &[BlockArg::from(next)], exit, &[]);
+        self.b
+            .ins()
+            .brif(more, inside, &[BlockArg::from(next)], exit, &[]);
         self.b.seal_block(inside);
         self.b.switch_to_block(exit);
         self.b.seal_block(exit);
@@ -363,7 +411,8 @@ impl Lower<'_, '_> {
         self.promoted.truncate(n_promoted);
         for (buffer, index, operand_var, dtype, span) in targets {
             let v = self.b.use_var(operand_var);
-            let operand = crate::codegen::arith::Operand::Val(crate::codegen::arith::Val { v, dtype });
+            let operand =
+                crate::codegen::arith::Operand::Val(crate::codegen::arith::Val { v, dtype });
             self.store(&buffer, &index, operand, span)?;
         }
         self.scope = scope;
@@ -375,7 +424,15 @@ impl Lower<'_, '_> {
     fn promote(
         &mut self,
         red: &Reduction<'_>,
-    ) -> Res<Vec<(Name, Vec<Expr>, cranelift_frontend::Variable, DType, Option<Span>)>> {
+    ) -> Res<
+        Vec<(
+            Name,
+            Vec<Expr>,
+            cranelift_frontend::Variable,
+            DType,
+            Option<Span>,
+        )>,
+    > {
         let mut res = Vec::new();
         let Some(targets) = super::block::reduction_targets(red.body, &red.vars) else {
             return Ok(res);

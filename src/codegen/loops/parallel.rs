@@ -48,7 +48,10 @@ impl Lower<'_, '_> {
         let mut names = BTreeSet::new();
         walk::names_of(body, &mut names);
         for level in inner {
-            for expr in [Some(&level.hi), level.lo.as_ref(), level.step.as_ref()].into_iter().flatten() {
+            for expr in [Some(&level.hi), level.lo.as_ref(), level.step.as_ref()]
+                .into_iter()
+                .flatten()
+            {
                 walk::exprs(expr, &mut |part| names.extend(part.as_name().cloned()));
             }
         }
@@ -79,13 +82,19 @@ impl Lower<'_, '_> {
             .into_iter()
             .map(|(name, binding)| (name, self.capture(binding, &mut closure)))
             .collect();
-        let id = self.asm.declare_fresh(&format!("{}.par", self.symbol), &[I64, I64, I64], &[I32])?;
+        let id =
+            self.asm
+                .declare_fresh(&format!("{}.par", self.symbol), &[I64, I64, I64], &[I32])?;
         self.outline(id, level, inner, body, &captured, &closure, lo)?;
         let array = self.stack_array(&closure.values);
         let callee = self.asm.func_ref(id, self.b.func);
         let address = self.b.ins().func_addr(I64, callee);
-        let status =
-            self.call_runtime("irc_parallel_for", &[I64, I64, I64], &[I32], &[address, array, n])?;
+        let status = self.call_runtime(
+            "irc_parallel_for",
+            &[I64, I64, I64],
+            &[I32],
+            &[address, array, n],
+        )?;
         self.check_status(status);
         Ok(())
     }
@@ -129,8 +138,11 @@ impl Lower<'_, '_> {
         closure: &Closure,
         first: Value,
     ) -> Res<()> {
-        let types: Vec<Type> =
-            closure.values.iter().map(|&value| self.b.func.dfg.value_type(value)).collect();
+        let types: Vec<Type> = closure
+            .values
+            .iter()
+            .map(|&value| self.b.func.dfg.value_type(value))
+            .collect();
         let dtype = self.int_dtype(&level.hi);
         let natural = level.lo.is_none();
         let mut func: Function = self.asm.begin(id);
@@ -143,12 +155,17 @@ impl Lower<'_, '_> {
             .iter()
             .enumerate()
             .map(|(idx, &ty)| {
-                lower.b.ins().load(ty, MemFlagsData::trusted(), params[0], 8 * idx as i32)
+                lower
+                    .b
+                    .ins()
+                    .load(ty, MemFlagsData::trusted(), params[0], 8 * idx as i32)
             })
             .collect();
         let moved = |value: Value| loaded[closure.slots[&value]];
         for (name, binding) in captured {
-            lower.scope.insert(name.clone(), move_binding(binding, &moved));
+            lower
+                .scope
+                .insert(name.clone(), move_binding(binding, &moved));
         }
         let base = moved(first);
         let lo = lower.b.ins().iadd(base, params[1]);
@@ -173,7 +190,11 @@ impl Lower<'_, '_> {
                     if matches!(buffer.storage, Storage::Registers(_)) {
                         return Ok(false);
                     }
-                    for expr in buffer.shape_exprs.iter().chain(buffer.stride_exprs.iter().flatten()) {
+                    for expr in buffer
+                        .shape_exprs
+                        .iter()
+                        .chain(buffer.stride_exprs.iter().flatten())
+                    {
                         walk::exprs(expr, &mut |part| {
                             if let Some(Binding::Index { dtype, .. }) =
                                 part.as_name().and_then(|name| self.scope.get(name))
@@ -196,19 +217,25 @@ impl Lower<'_, '_> {
                     env.scalars.insert(name, val.dtype);
                 }
                 Some(
-                    Binding::Index { dtype, .. } | Binding::Const(_, dtype) | Binding::Var(_, dtype),
+                    Binding::Index { dtype, .. }
+                    | Binding::Const(_, dtype)
+                    | Binding::Var(_, dtype),
                 ) => {
                     env.scalars.insert(name, *dtype);
                 }
                 None => {}
             }
         }
-        let Some(code) = kernel::compile(body, &env, self.cpu) else { return Ok(false) };
+        let Some(code) = kernel::compile(body, &env, self.cpu) else {
+            return Ok(false);
+        };
         let mut args = Vec::with_capacity(code.args.len());
         for arg in &code.args {
             args.push(self.kernel_arg(arg)?);
         }
-        let id = self.asm.declare_fresh(&format!("{}.kernel", self.symbol), &[I64], &[])?;
+        let id = self
+            .asm
+            .declare_fresh(&format!("{}.kernel", self.symbol), &[I64], &[])?;
         self.asm.define_raw(id, &code.code)?;
         let array = self.stack_array(&args);
         self.call(id, &[array]);
@@ -242,10 +269,15 @@ fn move_binding(binding: &Binding, moved: &dyn Fn(Value) -> Value) -> Binding {
             .collect()
     };
     match binding {
-        Binding::Value(val) => Binding::Value(Val { v: moved(val.v), dtype: val.dtype }),
-        Binding::Index { v, dtype, natural } => {
-            Binding::Index { v: moved(*v), dtype: *dtype, natural: *natural }
-        }
+        Binding::Value(val) => Binding::Value(Val {
+            v: moved(val.v),
+            dtype: val.dtype,
+        }),
+        Binding::Index { v, dtype, natural } => Binding::Index {
+            v: moved(*v),
+            dtype: *dtype,
+            natural: *natural,
+        },
         Binding::Const(value, dtype) => Binding::Const(*value, *dtype),
         Binding::Var(var, dtype) => Binding::Var(*var, *dtype),
         Binding::Buffer(buffer) => Binding::Buffer(Rc::new(Buffer {
@@ -261,4 +293,3 @@ fn move_binding(binding: &Binding, moved: &dyn Fn(Value) -> Value) -> Binding {
         })),
     }
 }
-

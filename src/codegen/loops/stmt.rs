@@ -6,7 +6,7 @@ use irc_syntax::{DType, Expr, ExprKind, Name, Span, Stmt, StmtKind};
 use super::buffer::read_decl;
 use super::walk;
 use crate::codegen::arith::{Operand, Val};
-use crate::codegen::lower::{Binding, Lower, LoopExit, Res, unsupported};
+use crate::codegen::lower::{Binding, LoopExit, Lower, Res, unsupported};
 
 impl Lower<'_, '_> {
     /// Lowers statements of one block; names bound among them end with it.
@@ -30,11 +30,18 @@ impl Lower<'_, '_> {
     /// The same; `after` is what follows them in their block.
     pub fn statements_with(&mut self, stmts: &[Stmt], after: &[Stmt]) -> Res<()> {
         for (idx, stmt) in stmts.iter().enumerate() {
-            if matches!(stmt.kind, StmtKind::Break | StmtKind::Continue | StmtKind::Return(_)) {
+            if matches!(
+                stmt.kind,
+                StmtKind::Break | StmtKind::Continue | StmtKind::Return(_)
+            ) {
                 // Nothing after it runs.
                 return self.jump_out(stmt);
             }
-            let rest = if after.is_empty() { &stmts[idx + 1..] } else { after };
+            let rest = if after.is_empty() {
+                &stmts[idx + 1..]
+            } else {
+                after
+            };
             self.statement(stmt, rest)?;
         }
         Ok(())
@@ -48,12 +55,16 @@ impl Lower<'_, '_> {
             }
             StmtKind::Declare { target, ty } => self.declare_scalar(target, ty),
             StmtKind::Expr(expr) => self.effect(expr),
-            StmtKind::If { cond, then, orelse, .. } => self.branch(cond, then, orelse),
+            StmtKind::If {
+                cond, then, orelse, ..
+            } => self.branch(cond, then, orelse),
             StmtKind::For { target, iter, body } => self.for_loop(target, iter, body, stmt.span),
             StmtKind::While { cond, body } => self.while_loop(cond, body),
-            StmtKind::With { context, target, body } => {
-                self.with_block(context, target.as_ref(), body)
-            }
+            StmtKind::With {
+                context,
+                target,
+                body,
+            } => self.with_block(context, target.as_ref(), body),
             StmtKind::Assert { cond, message } => {
                 let cond = self.condition(cond)?;
                 let (kind, text) = assert_message(message.as_ref());
@@ -102,7 +113,10 @@ impl Lower<'_, '_> {
         span: Option<Span>,
     ) -> Res<()> {
         match &target.kind {
-            ExprKind::Index { value: buffer, index } => {
+            ExprKind::Index {
+                value: buffer,
+                index,
+            } => {
                 let name = buffer
                     .as_name()
                     .ok_or_else(|| unsupported(span, "only buffers are stored to"))?;
@@ -160,7 +174,10 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         let val = match declared {
-            Some(dtype) => Val { v: self.convert(operand, dtype, span)?, dtype },
+            Some(dtype) => Val {
+                v: self.convert(operand, dtype, span)?,
+                dtype,
+            },
             None => self.settle(operand, span)?,
         };
         if is_let {
@@ -170,7 +187,8 @@ impl Lower<'_, '_> {
         let ty = self.register(val.dtype, span)?;
         let var = self.b.declare_var(ty);
         self.b.def_var(var, val.v);
-        self.scope.insert(name.clone(), Binding::Var(var, val.dtype));
+        self.scope
+            .insert(name.clone(), Binding::Var(var, val.dtype));
         Ok(())
     }
 
@@ -228,10 +246,16 @@ impl Lower<'_, '_> {
         match &source.kind {
             ExprKind::Name(param) => {
                 let pointer = self.pointer_of(param, source.span)?;
-                let decl = super::BufferDecl { elem_offset: None, ..decl };
+                let decl = super::BufferDecl {
+                    elem_offset: None,
+                    ..decl
+                };
                 self.bind_buffer(name, &decl, pointer)
             }
-            ExprKind::Index { value: buffer, index } => {
+            ExprKind::Index {
+                value: buffer,
+                index,
+            } => {
                 let buffer = buffer
                     .as_name()
                     .ok_or_else(|| unsupported(source.span, "this is not a region of a buffer"))?;
@@ -248,12 +272,17 @@ impl Lower<'_, '_> {
                 let pointer = self.b.ins().iadd_imm_s(address, i64::from(offset));
                 let owner = self.buffer(buffer, source.span)?;
                 let n_axes = decl.shape.len();
-                let decl = super::BufferDecl { elem_offset: None, strides: None, ..decl };
+                let decl = super::BufferDecl {
+                    elem_offset: None,
+                    strides: None,
+                    ..decl
+                };
                 self.bind_buffer(name, &decl, pointer)?;
                 // A region keeps the strides of its owner's last axes.
                 let mut view = (*self.buffer(name, source.span)?).clone();
                 view.strides = owner.strides[owner.strides.len().saturating_sub(n_axes)..].to_vec();
-                self.scope.insert(name.clone(), Binding::Buffer(view.into()));
+                self.scope
+                    .insert(name.clone(), Binding::Buffer(view.into()));
                 Ok(())
             }
             _ => Err(unsupported(source.span, "this is not a buffer")),
@@ -270,8 +299,8 @@ impl Lower<'_, '_> {
             };
         };
         match &*path {
-            "T.func_attr" | "T.sblock_attr" | "T.block_attr" | "T.reads" | "T.writes" | "T.attr"
-            | "T.where" => Ok(()),
+            "T.func_attr" | "T.sblock_attr" | "T.block_attr" | "T.reads" | "T.writes"
+            | "T.attr" | "T.where" => Ok(()),
             "T.evaluate" => match args.first() {
                 Some(arg) if arg.value.as_call().is_some() => self.effect(&arg.value),
                 _ => Ok(()),
@@ -285,8 +314,11 @@ impl Lower<'_, '_> {
 
     fn branch(&mut self, cond: &Expr, then: &[Stmt], orelse: &[Stmt]) -> Res<()> {
         let cond = self.condition(cond)?;
-        let (yes, no, join) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (yes, no, join) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
         self.b.ins().brif(cond, yes, &[], no, &[]);
         for (block, body) in [(yes, then), (no, orelse)] {
             self.b.switch_to_block(block);
@@ -300,15 +332,21 @@ impl Lower<'_, '_> {
     }
 
     fn while_loop(&mut self, cond: &Expr, body: &[Stmt]) -> Res<()> {
-        let (head, inside, exit) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (head, inside, exit) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
         self.b.ins().jump(head, &[]);
         self.b.switch_to_block(head);
         let cond = self.condition(cond)?;
         self.b.ins().brif(cond, inside, &[], exit, &[]);
         self.b.switch_to_block(inside);
         self.b.seal_block(inside);
-        self.loops.push(LoopExit { on_break: exit, on_continue: head });
+        self.loops.push(LoopExit {
+            on_break: exit,
+            on_continue: head,
+        });
         self.scoped(body)?;
         self.loops.pop();
         self.b.ins().jump(head, &[]);
@@ -330,12 +368,19 @@ impl Lower<'_, '_> {
 
 /// The kind and text of `assert c, "text"` and of `assert c, ("Kind", ["part", …])`.
 fn assert_message(message: Option<&Expr>) -> (String, String) {
-    let default = ("RuntimeError".to_owned(), "an assertion of the model does not hold".to_owned());
-    let Some(message) = message else { return default };
+    let default = (
+        "RuntimeError".to_owned(),
+        "an assertion of the model does not hold".to_owned(),
+    );
+    let Some(message) = message else {
+        return default;
+    };
     if let Some(text) = message.as_str() {
         return (default.0, text.to_owned());
     }
-    let Some([kind, parts]) = message.as_items() else { return default };
+    let Some([kind, parts]) = message.as_items() else {
+        return default;
+    };
     let text = match parts.as_items() {
         Some(items) => items.iter().filter_map(Expr::as_str).collect(),
         None => parts.as_str().unwrap_or(&default.1).to_owned(),

@@ -23,7 +23,9 @@ pub fn parts<'s>(
             found(ty);
         }
         StmtKind::Expr(value) => found(value),
-        StmtKind::If { cond, then, orelse, .. } => {
+        StmtKind::If {
+            cond, then, orelse, ..
+        } => {
             found(cond);
             inner(then);
             inner(orelse);
@@ -37,7 +39,11 @@ pub fn parts<'s>(
             found(cond);
             inner(body);
         }
-        StmtKind::With { context, target, body } => {
+        StmtKind::With {
+            context,
+            target,
+            body,
+        } => {
             found(context);
             if let Some(target) = target {
                 found(target);
@@ -68,9 +74,9 @@ pub fn parts<'s>(
 pub fn exprs<'e>(expr: &'e Expr, found: &mut dyn FnMut(&'e Expr)) {
     found(expr);
     match &expr.kind {
-        ExprKind::Attr { value, .. }
-        | ExprKind::Unary { value, .. }
-        | ExprKind::Starred(value) => exprs(value, found),
+        ExprKind::Attr { value, .. } | ExprKind::Unary { value, .. } | ExprKind::Starred(value) => {
+            exprs(value, found)
+        }
         ExprKind::Call { func, args } => {
             exprs(func, found);
             for arg in args {
@@ -108,7 +114,12 @@ pub fn exprs<'e>(expr: &'e Expr, found: &mut dyn FnMut(&'e Expr)) {
                 exprs(part, found);
             }
         }
-        ExprKind::ListComp { element, target, iter, cond } => {
+        ExprKind::ListComp {
+            element,
+            target,
+            iter,
+            cond,
+        } => {
             for part in [element, target, iter] {
                 exprs(part, found);
             }
@@ -208,7 +219,9 @@ pub fn has_constant_indices(stmts: &[Stmt], array: &Name, constants: &mut Vec<Na
             &mut |expr| good &= !is_array_use_bad(expr, array, constants),
             &mut |list| lists.push(list),
         );
-        good && lists.into_iter().all(|list| has_constant_indices(list, array, constants))
+        good && lists
+            .into_iter()
+            .all(|list| has_constant_indices(list, array, constants))
     })
 }
 
@@ -248,9 +261,8 @@ fn is_constant(expr: &Expr, constants: &[Name]) -> bool {
 
 /// Whether two expressions are written alike.
 pub fn same(a: &Expr, b: &Expr) -> bool {
-    let all = |a: &[Expr], b: &[Expr]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
-    };
+    let all =
+        |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b));
     match (&a.kind, &b.kind) {
         (ExprKind::Name(a), ExprKind::Name(b)) => a == b,
         (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
@@ -261,16 +273,34 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
             ao == bo && same(a, b)
         }
         (
-            ExprKind::Binary { op: ao, lhs: al, rhs: ar },
-            ExprKind::Binary { op: bo, lhs: bl, rhs: br },
+            ExprKind::Binary {
+                op: ao,
+                lhs: al,
+                rhs: ar,
+            },
+            ExprKind::Binary {
+                op: bo,
+                lhs: bl,
+                rhs: br,
+            },
         ) => ao == bo && same(al, bl) && same(ar, br),
-        (ExprKind::Index { value: av, index: ai }, ExprKind::Index { value: bv, index: bi }) => {
-            same(av, bv) && all(ai, bi)
-        }
+        (
+            ExprKind::Index {
+                value: av,
+                index: ai,
+            },
+            ExprKind::Index {
+                value: bv,
+                index: bi,
+            },
+        ) => same(av, bv) && all(ai, bi),
         (ExprKind::Call { func: af, args: aa }, ExprKind::Call { func: bf, args: ba }) => {
             same(af, bf)
                 && aa.len() == ba.len()
-                && aa.iter().zip(ba).all(|(a, b)| a.name == b.name && same(&a.value, &b.value))
+                && aa
+                    .iter()
+                    .zip(ba)
+                    .all(|(a, b)| a.name == b.name && same(&a.value, &b.value))
         }
         (ExprKind::Str(a), ExprKind::Str(b)) => a == b,
         _ => false,
