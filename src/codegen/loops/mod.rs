@@ -80,7 +80,9 @@ pub fn prim_sig(func: &Func) -> Res<PrimSig> {
     }
     let mut dims: Vec<Name> = Vec::new();
     for (_, param) in &params {
-        let PrimParam::Buffer(decl) = param else { continue };
+        let PrimParam::Buffer(decl) = param else {
+            continue;
+        };
         let strides = decl.strides.iter().flatten();
         for expr in decl.shape.iter().chain(strides).chain(&decl.elem_offset) {
             collect_names(expr, &mut |name| {
@@ -113,7 +115,10 @@ fn find_match(func: &Func, param: &Name) -> Res<BufferDecl> {
             return read_decl(value, 1);
         }
     }
-    Err(unsupported(func.name_span, format!("`{param}` is matched to no buffer")))
+    Err(unsupported(
+        func.name_span,
+        format!("`{param}` is matched to no buffer"),
+    ))
 }
 
 /// The names inside a dim expression; a quoted dim is one name.
@@ -138,7 +143,12 @@ fn collect_names(expr: &Expr, found: &mut dyn FnMut(&Name)) {
 /// Declares the symbol of a prim_func.
 pub fn declare(asm: &mut Assembler, func: &Func) -> Res<FuncId> {
     let sig = prim_sig(func)?;
-    asm.declare(&format!("irc.{}", func.name), Linkage::Local, &sig.types(), &[I32])
+    asm.declare(
+        &format!("irc.{}", func.name),
+        Linkage::Local,
+        &sig.types(),
+        &[I32],
+    )
 }
 
 /// Lowers a prim_func into the object.
@@ -155,7 +165,14 @@ pub fn lower(asm: &mut Assembler, func: &Func, cpu: Cpu) -> Result<(), Diagnosti
     let values: Vec<Value> = lower.b.block_params(lower.entry).to_vec();
     let (args, dims) = values.split_at(sig.params.len());
     for (name, &v) in sig.dims.iter().zip(dims) {
-        lower.scope.insert(name.clone(), Binding::Index { v, dtype: DType::I64, natural: true });
+        lower.scope.insert(
+            name.clone(),
+            Binding::Index {
+                v,
+                dtype: DType::I64,
+                natural: true,
+            },
+        );
     }
     for ((name, param), &v) in sig.params.iter().zip(args) {
         if let PrimParam::Scalar(dtype) = param {
@@ -177,7 +194,11 @@ impl Lower<'_, '_> {
     /// Brings a scalar parameter into scope.
     fn bind_scalar(&mut self, name: &Name, dtype: DType, v: Value) -> Res<()> {
         let binding = if dtype == DType::I64 {
-            Binding::Index { v, dtype, natural: false }
+            Binding::Index {
+                v,
+                dtype,
+                natural: false,
+            }
         } else {
             let passed = match (dtype.is_float(), dtype.bits()) {
                 (true, 64) => DType::F64,
