@@ -1,1 +1,11 @@
-//! To be written.
+//! The reference interpreter: what programs of both levels mean, plainly.
+//!
+//! `kernels` are functions of tensors, `prim` gives each primitive its kernel, `graph` runs `@R.function`s, `loops` runs
+//! `@T.prim_func`s. Compiled code, passes and folding of constants are tested against what is computed here.
+
+mod kernels;
+mod prim;
+mod value;
+
+pub use prim::eval_prim;
+pub use value::{RunError, Value};

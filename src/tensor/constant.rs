@@ -26,16 +26,23 @@ pub fn parse_const(args: &[Arg]) -> Result<Tensor, TensorError> {
     let Some(value) = value else {
         return Err(TensorError("`R.const` needs a value".to_owned()));
     };
-    let mut leaves = Vec::new();
-    let mut shape = Vec::new();
-    collect(value, 0, &mut shape, &mut leaves)?;
     let dtype = match positional.get(1).copied().or_else(|| keyword("dtype")) {
         Some(expr) => expr
             .as_str()
             .and_then(DType::from_name)
+            .map(Some)
             .ok_or_else(|| TensorError("the dtype of `R.const` is no dtype name".to_owned()))?,
-        None => default_dtype(&leaves),
+        None => None,
     };
+    parse_const_value(value, dtype)
+}
+
+/// The tensor of a number or nested lists of numbers. Without a dtype as in [`parse_const`].
+pub fn parse_const_value(value: &Expr, dtype: Option<DType>) -> Result<Tensor, TensorError> {
+    let mut leaves = Vec::new();
+    let mut shape = Vec::new();
+    collect(value, 0, &mut shape, &mut leaves)?;
+    let dtype = dtype.unwrap_or_else(|| default_dtype(&leaves));
     build(dtype, shape, &leaves)
 }
 

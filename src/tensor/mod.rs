@@ -22,7 +22,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use constant::{parse_const, print_const};
+pub use constant::{parse_const, parse_const_value, print_const};
 pub use element::Element;
 pub use file::{MappedFile, sha256_bytes, sha256_file};
 pub use npy::{parse_npy, print_npy};
