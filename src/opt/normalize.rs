@@ -1,0 +1,366 @@
+//! One operator a binding, every name bound once, no dataflow nesting.
+//!
+//!     with R.dataflow():                         lv = R.matmul(a, b)
+//!         y = R.nn.relu(a @ b + c)         →     lv1 = R.add(lv, c)
+//!         R.output(y)                            y = R.nn.relu(lv1)
+//!     return y                                   return y
+//!
+//! Infix operators on tensors become calls; a number beside a tensor becomes a constant of its dtype. What stands in
+//! `R.shape`, in keyword arguments and in types are dims and attributes and stays as written. Aliases (`y = x`)
+//! are substituted away. Needs the types of names; the result is the form that every other pass expects.
+
+use std::collections::BTreeMap;
+
+use irc_syntax::names::NameSupply;
+use irc_syntax::{
+    BinaryOp, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp,
+};
+
+use super::graph::{bound_names, substitute, substitute_stmt};
+use super::{Changed, PassCx};
+use crate::check::{FuncInfo, Type};
+
+/// Runs the pass on every graph function.
+pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
+    let before = module.clone();
+    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+        let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
+        normalize_func(func, &info);
+    }
+    Changed::from(*module != before)
+}
+
+fn normalize_func(func: &mut Func, info: &FuncInfo) {
+    let mut cx = Normalizer { names: NameSupply::of_func(func), info, seen: BTreeMap::new() };
+    for param in &func.params {
+        cx.seen.insert(param.name.clone(), Expr::name(&param.name));
+    }
+    let body = std::mem::take(&mut func.body);
+    func.body = cx.block(flatten_dataflow(body), None);
+}
+
+/// Takes the statements of `with R.dataflow():` blocks out of them, without `R.output`.
+fn flatten_dataflow(stmts: Vec<Stmt>) -> Vec<Stmt> {
+    let mut flat = Vec::with_capacity(stmts.len());
+    for mut stmt in stmts {
+        match stmt.kind {
+            StmtKind::With { context, body, .. } if context.is_call_of("R.dataflow") => {
+                let first = flat.len();
+                flat.extend(flatten_dataflow(body));
+                if let Some(head) = flat.get_mut(first) {
+                    head.trivia.leading.splice(0..0, stmt.trivia.leading.drain(..));
+                }
+            }
+            StmtKind::Expr(ref value) if value.is_call_of("R.output") => {}
+            _ => flat.push(stmt),
+        }
+    }
+    flat
+}
+
+struct Normalizer<'a> {
+    names: NameSupply,
+    info: &'a FuncInfo,
+    /// What each name of the text stands for now: itself, a later name for it, or what it is an alias of.
+    seen: BTreeMap<Name, Expr>,
+}
+
+impl Normalizer<'_> {
+    /// The normal form of a block; `keep` is a name that must stay bound at its end (the value of an `if`).
+    fn block(&mut self, stmts: Vec<Stmt>, keep: Option<&[Name]>) -> Vec<Stmt> {
+        let mut out = Vec::with_capacity(stmts.len());
+        for stmt in stmts {
+            self.stmt(stmt, keep, &mut out);
+        }
+        out
+    }
+
+    fn stmt(&mut self, mut stmt: Stmt, keep: Option<&[Name]>, out: &mut Vec<Stmt>) {
+        let renames = self.renames();
+        match stmt.kind {
+            StmtKind::Assign { target, ty, mut value } => {
+                substitute(&mut value, &renames);
+                let hint = bound_names(&target).first().cloned();
+                let value = self.value(value, hint.as_deref(), out);
+                let kept = keep.is_some_and(|keep| {
+                    bound_names(&target).iter().any(|name| keep.contains(name))
+                });
+                if let (Some(name), true, false) = (target.as_name(), is_alias(&value), kept) {
+                    self.seen.insert(name.clone(), value);
+                    return;
+                }
+                let target = if kept { target } else { self.rename_target(target) };
+                stmt.kind = StmtKind::Assign { target, ty, value };
+                out.push(stmt);
+            }
+            StmtKind::Return(Some(mut value)) => {
+                substitute(&mut value, &renames);
+                let value = self.atom_or_tuple(value, out);
+                stmt.kind = StmtKind::Return(Some(value));
+                out.push(stmt);
+            }
+            StmtKind::Expr(mut value) => {
+                substitute(&mut value, &renames);
+                let value = self.value(value, None, out);
+                stmt.kind = StmtKind::Expr(value);
+                out.push(stmt);
+            }
+            StmtKind::If { mut cond, then, orelse, else_trivia } => {
+                substitute(&mut cond, &renames);
+                let cond = self.atom(cond, "cond", out);
+                let results = common_results(&then, &orelse);
+                let outer = self.seen.clone();
+                let then = self.block(flatten_dataflow(then), Some(&results));
+                self.seen = outer.clone();
+                let orelse = self.block(flatten_dataflow(orelse), Some(&results));
+                self.seen = outer;
+                for name in &results {
+                    self.seen.insert(name.clone(), Expr::name(name));
+                }
+                stmt.kind = StmtKind::If { cond, then, orelse, else_trivia };
+                out.push(stmt);
+            }
+            _ => {
+                substitute_stmt(&mut stmt, &renames);
+                out.push(stmt);
+            }
+        }
+    }
+
+    fn renames(&self) -> BTreeMap<Name, Expr> {
+        self.seen
+            .iter()
+            .filter(|(name, value)| value.as_name() != Some(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
+    /// A target whose names are bound for the first time; names bound before get fresh ones.
+    fn rename_target(&mut self, mut target: Expr) -> Expr {
+        let mut map = BTreeMap::new();
+        for name in bound_names(&target) {
+            let new = if self.seen.contains_key(&name) { self.names.fresh(&name) } else { name.clone() };
+            self.seen.insert(name.clone(), Expr::name(&new));
+            map.insert(name, Expr::name(&new));
+        }
+        substitute(&mut target, &map);
+        target
+    }
+
+    /// The right-hand side of a binding: a call of atoms, an atom, or a tuple of atoms.
+    fn value(&mut self, value: Expr, hint: Option<&str>, out: &mut Vec<Stmt>) -> Expr {
+        let Expr { kind, span, trivia } = value;
+        let kind = match kind {
+            ExprKind::Binary { op, lhs, rhs } if self.is_tensor(&lhs) || self.is_tensor(&rhs) => {
+                return self.infix(op, *lhs, *rhs, out).at(span);
+            }
+            ExprKind::Unary { op, value } if self.is_tensor(&value) => {
+                let value = self.atom(*value, "lv", out);
+                return Expr::call(unary_path(op), [value]).at(span);
+            }
+            ExprKind::Call { func, mut args } => {
+                let base = hint.unwrap_or("lv");
+                let is_operator = func.as_path().is_some_and(|path| !is_attribute_call(&path));
+                if is_operator {
+                    for arg in args.iter_mut().filter(|arg| arg.name.is_none()) {
+                        let old = std::mem::replace(&mut arg.value, Expr::none());
+                        arg.value = self.operand(old, base, out);
+                    }
+                }
+                ExprKind::Call { func, args }
+            }
+            ExprKind::Tuple { items, parens } => ExprKind::Tuple {
+                items: items.into_iter().map(|item| self.atom(item, "lv", out)).collect(),
+                parens,
+            },
+            ExprKind::Index { value, index } => {
+                ExprKind::Index { value: Box::new(self.atom(*value, "lv", out)), index }
+            }
+            other => other,
+        };
+        Expr { kind, span, trivia }
+    }
+
+    /// A positional argument: tensors become atoms, tuples of tensors tuples of atoms, attributes stay.
+    fn operand(&mut self, value: Expr, base: &str, out: &mut Vec<Stmt>) -> Expr {
+        match value.kind {
+            ExprKind::Tuple { items, parens } => {
+                let items = items.into_iter().map(|item| self.operand(item, base, out)).collect();
+                Expr { kind: ExprKind::Tuple { items, parens }, span: value.span, trivia: value.trivia }
+            }
+            ExprKind::List(items) => {
+                let items = items.into_iter().map(|item| self.operand(item, base, out)).collect();
+                Expr { kind: ExprKind::List(items), span: value.span, trivia: value.trivia }
+            }
+            _ => self.atom(value, base, out),
+        }
+    }
+
+    /// A name or constant for a value, bound to a fresh name where it is neither.
+    fn atom(&mut self, value: Expr, base: &str, out: &mut Vec<Stmt>) -> Expr {
+        if !self.needs_binding(&value) {
+            return value;
+        }
+        let span = value.span;
+        let value = self.value(value, None, out);
+        let name = self.names.fresh(base);
+        self.seen.insert(name.clone(), Expr::name(&name));
+        out.push(Stmt::bind(&name, value).at(span));
+        Expr::name(name).at(span)
+    }
+
+    fn atom_or_tuple(&mut self, value: Expr, out: &mut Vec<Stmt>) -> Expr {
+        if let ExprKind::Tuple { items, parens } = value.kind {
+            let items = items.into_iter().map(|item| self.atom_or_tuple(item, out)).collect();
+            return Expr { kind: ExprKind::Tuple { items, parens }, span: value.span, trivia: value.trivia };
+        }
+        self.atom(value, "gv", out)
+    }
+
+    fn needs_binding(&self, value: &Expr) -> bool {
+        match &value.kind {
+            ExprKind::Call { func, .. } => {
+                func.as_path().is_some_and(|path| !is_attribute_call(&path))
+            }
+            ExprKind::Binary { lhs, rhs, .. } => self.is_tensor(lhs) || self.is_tensor(rhs),
+            ExprKind::Unary { value, .. } => self.is_tensor(value),
+            ExprKind::Index { value, .. } => value.as_name().is_some_and(|name| {
+                matches!(self.info.vars.get(name), Some(Type::Tuple(_) | Type::Seq(_)))
+            }),
+            _ => false,
+        }
+    }
+
+    fn is_tensor(&self, value: &Expr) -> bool {
+        match &value.kind {
+            ExprKind::Name(name) => matches!(self.info.vars.get(name), Some(Type::Tensor(_))),
+            ExprKind::Call { func, .. } => func.as_path().is_some_and(|path| {
+                path == "R.const" || (!is_attribute_call(&path) && !path.starts_with("T."))
+            }),
+            ExprKind::Binary { lhs, rhs, .. } => self.is_tensor(lhs) || self.is_tensor(rhs),
+            ExprKind::Unary { value, .. } => self.is_tensor(value),
+            _ => false,
+        }
+    }
+
+    fn infix(&mut self, op: BinaryOp, lhs: Expr, rhs: Expr, out: &mut Vec<Stmt>) -> Expr {
+        let dtype = self.dtype_of(&lhs).or_else(|| self.dtype_of(&rhs));
+        let [lhs, rhs] = [lhs, rhs].map(|side| match (&side.kind, &dtype) {
+            (ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_), Some(dtype)) => {
+                Expr::call("R.const", [side, Expr::str(dtype)])
+            }
+            _ => side,
+        });
+        let lhs = self.atom(lhs, "lv", out);
+        let rhs = self.atom(rhs, "lv", out);
+        Expr::call(binary_path(op), [lhs, rhs])
+    }
+
+    fn dtype_of(&self, value: &Expr) -> Option<String> {
+        match &value.kind {
+            ExprKind::Name(name) => {
+                Some(self.info.vars.get(name)?.as_tensor()?.dtype?.name().to_owned())
+            }
+            ExprKind::Binary { lhs, rhs, .. } => {
+                self.dtype_of(lhs).or_else(|| self.dtype_of(rhs))
+            }
+            ExprKind::Unary { value, .. } => self.dtype_of(value),
+            ExprKind::Call { .. } => {
+                let mut args = value.positional();
+                if value.is_call_of("R.const") {
+                    return args.nth(1).and_then(Expr::as_str).map(str::to_owned);
+                }
+                args.find_map(|arg| self.dtype_of(arg))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn is_alias(value: &Expr) -> bool {
+    matches!(value.kind, ExprKind::Name(_)) || value.is_call_of("R.const")
+}
+
+/// Calls that stand for attributes, types and shapes rather than for values of an operator.
+pub(super) fn is_attribute_call(path: &str) -> bool {
+    matches!(
+        path,
+        "R.shape"
+            | "R.const"
+            | "R.dtype"
+            | "R.str"
+            | "R.Tensor"
+            | "R.Shape"
+            | "R.Tuple"
+            | "R.Any"
+            | "R.Object"
+            | "R.Callable"
+            | "R.null_value"
+            | "R.func_attr"
+            | "R.prim_value"
+    ) || path.starts_with("T.")
+        || path.starts_with("I.")
+}
+
+/// Names that both branches of an `if` bind last.
+fn common_results(then: &[Stmt], orelse: &[Stmt]) -> Vec<Name> {
+    let bound = |stmts: &[Stmt]| -> Vec<Name> {
+        stmts
+            .iter()
+            .flat_map(|stmt| match &stmt.kind {
+                StmtKind::Assign { target, .. } => bound_names(target),
+                StmtKind::If { then, orelse, .. } => common_results(then, orelse),
+                StmtKind::With { body, .. } => {
+                    body.iter()
+                        .filter_map(|stmt| match &stmt.kind {
+                            StmtKind::Assign { target, .. } => Some(bound_names(target)),
+                            _ => None,
+                        })
+                        .flatten()
+                        .collect()
+                }
+                _ => Vec::new(),
+            })
+            .collect()
+    };
+    let right = bound(orelse);
+    let mut common: Vec<Name> = bound(then).into_iter().filter(|name| right.contains(name)).collect();
+    common.dedup();
+    common
+}
+
+fn unary_path(op: UnaryOp) -> &'static str {
+    match op {
+        UnaryOp::Neg => "R.negative",
+        UnaryOp::Pos => "R.identity",
+        UnaryOp::Not => "R.logical_not",
+        UnaryOp::Invert => "R.bitwise_not",
+    }
+}
+
+// tidy: table
+fn binary_path(op: BinaryOp) -> &'static str {
+    match op {
+        BinaryOp::Pow => "R.power",
+        BinaryOp::Mul => "R.multiply",
+        BinaryOp::Div => "R.divide",
+        BinaryOp::FloorDiv => "R.floor_divide",
+        BinaryOp::Mod => "R.floor_mod",
+        BinaryOp::MatMul => "R.matmul",
+        BinaryOp::Add => "R.add",
+        BinaryOp::Sub => "R.subtract",
+        BinaryOp::Shl => "R.left_shift",
+        BinaryOp::Shr => "R.right_shift",
+        BinaryOp::BitAnd => "R.bitwise_and",
+        BinaryOp::BitXor => "R.bitwise_xor",
+        BinaryOp::BitOr => "R.bitwise_or",
+        BinaryOp::Eq | BinaryOp::In | BinaryOp::Is => "R.equal",
+        BinaryOp::Ne | BinaryOp::NotIn | BinaryOp::IsNot => "R.not_equal",
+        BinaryOp::Lt => "R.less",
+        BinaryOp::Le => "R.less_equal",
+        BinaryOp::Gt => "R.greater",
+        BinaryOp::Ge => "R.greater_equal",
+        BinaryOp::And => "R.logical_and",
+        BinaryOp::Or => "R.logical_or",
+    }
+}
