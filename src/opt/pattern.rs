@@ -2,6 +2,8 @@
 
 use irc_syntax::Expr;
 
+use crate::check::prim::Prim;
+
 /// What kind of kernel a primitive makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
@@ -58,26 +60,28 @@ impl Pattern {
 // tidy: table
 pub fn pattern_of(value: &Expr) -> Option<Pattern> {
     let (path, _) = value.as_call()?;
-    let op = path.strip_prefix("R.")?;
-    Some(match op {
-        "abs" | "negative" | "exp" | "log" | "sqrt" | "rsqrt" | "sin" | "cos" | "tan" | "sinh"
-        | "cosh" | "tanh" | "asin" | "acos" | "atan" | "asinh" | "acosh" | "atanh" | "erf"
-        | "sigmoid" | "floor" | "ceil" | "round" | "trunc" | "sign" | "isnan" | "isinf"
-        | "isfinite" | "logical_not" | "bitwise_not" | "add" | "subtract" | "multiply"
-        | "divide" | "floor_divide" | "floor_mod" | "mod" | "power" | "maximum" | "minimum"
-        | "left_shift" | "right_shift" | "bitwise_and" | "bitwise_or" | "bitwise_xor"
-        | "logical_and" | "logical_or" | "logical_xor" | "equal" | "not_equal" | "less"
-        | "less_equal" | "greater" | "greater_equal" | "where" | "astype" | "reinterpret"
-        | "broadcast_to" => Pattern::ElementWise,
-        "take" | "strided_slice" | "full" | "arange" | "shape_to_tensor" => Pattern::Gather,
-        "permute_dims" | "concat" | "nn.pad" | "gather_elements" | "gather_nd" => Pattern::Injective,
-        "sum" | "prod" | "max" | "min" => Pattern::Reduce,
-        "nn.max_pool1d" | "nn.max_pool2d" | "nn.max_pool3d" | "nn.avg_pool1d" | "nn.avg_pool2d"
-        | "nn.avg_pool3d" => Pattern::Window,
-        "matmul" | "nn.conv1d" | "nn.conv2d" | "nn.conv3d" | "nn.conv1d_transpose"
-        | "nn.conv2d_transpose" | "nn.conv3d_transpose" => Pattern::Contract,
-        "argmax" | "argmin" | "cumsum" | "cumprod" | "scatter_elements" | "scatter_nd" | "sort"
-        | "argsort" => Pattern::Opaque,
-        _ => return None,
+    Some(match Prim::find(&path)? {
+        Prim::Unary(_) | Prim::Binary(_) | Prim::Where | Prim::Astype | Prim::Reinterpret => {
+            Pattern::ElementWise
+        }
+        Prim::BroadcastTo => Pattern::ElementWise,
+        Prim::Take | Prim::StridedSlice | Prim::Full | Prim::Arange | Prim::ShapeToTensor => {
+            Pattern::Gather
+        }
+        Prim::PermuteDims | Prim::Concat | Prim::Pad | Prim::GatherElements | Prim::GatherNd => {
+            Pattern::Injective
+        }
+        Prim::Reduce(_) => Pattern::Reduce,
+        Prim::MaxPool(_) | Prim::AvgPool(_) => Pattern::Window,
+        Prim::Matmul | Prim::Conv(_) | Prim::ConvTranspose(_) => Pattern::Contract,
+        Prim::Argmax | Prim::Argmin | Prim::Cumsum | Prim::Cumprod | Prim::ScatterElements => {
+            Pattern::Opaque
+        }
+        Prim::ScatterNd | Prim::Sort | Prim::Argsort => Pattern::Opaque,
+        Prim::Reshape | Prim::Const | Prim::Nonzero | Prim::Unique | Prim::ShapeOf | Prim::Shape => {
+            return None;
+        }
+        Prim::TensorToShape | Prim::MatchCast | Prim::CallTir | Prim::CallTirInplace => return None,
+        Prim::CallDpsPacked | Prim::CallPurePacked | Prim::CallPacked => return None,
     })
 }

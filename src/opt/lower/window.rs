@@ -1,0 +1,127 @@
+//! Pooling: the maximum or the average over windows.
+
+use irc_syntax::{BinaryOp, Diagnostic, Expr, Name, Stmt};
+
+use super::element::{element, t, zero};
+use super::reduce::lowest;
+use super::{Axis, Block, Lower, access, constant, init};
+use crate::check::prim::{BoundCall, Prim};
+use crate::shape::Dim;
+
+/// One spatial axis of a window.
+struct Window {
+    axis: usize,
+    size: i64,
+    stride: i64,
+    dilation: i64,
+    before: i64,
+    after: i64,
+}
+
+fn windows(call: &BoundCall, rank: usize) -> Vec<Window> {
+    let n_spatial = rank - 2;
+    let layout = call.str("layout").to_owned();
+    let first = if layout.ends_with('C') { 1 } else { 2 };
+    let list = |key: &str, fill: i64| {
+        let mut values = call.opt_ints(key).map_or_else(|| vec![fill], <[i64]>::to_vec);
+        if values.len() == 1 {
+            values.resize(n_spatial, values[0]);
+        }
+        values
+    };
+    let (sizes, strides, dilation) = (list("pool_size", 1), list("strides", 1), list("dilation", 1));
+    let padding = list("padding", 0);
+    (0..n_spatial)
+        .map(|axis| Window {
+            axis: first + axis,
+            size: sizes[axis],
+            stride: strides[axis],
+            dilation: dilation[axis],
+            before: padding[axis],
+            after: padding.get(axis + n_spatial).copied().unwrap_or(padding[axis]),
+        })
+        .collect()
+}
+
+/// `out[n, c, y] = max over k of x[n, c, y * s + k * d - p]`, or the sum, then divided by the number of
+/// elements that count.
+pub(super) fn materialize(
+    lower: &mut Lower,
+    name: &Name,
+    prim: Prim,
+    call: &BoundCall,
+) -> Result<(), Diagnostic> {
+    let x = call.operands().first().map(|&x| x.clone()).unwrap_or_else(Expr::none);
+    let (dtype, extents) = lower.operand(&x)?;
+    let (_, shape) = lower.tensor(name)?;
+    let is_max = matches!(prim, Prim::MaxPool(_));
+    let windows = windows(call, shape.len());
+    let mut axes = Lower::axes(&shape);
+    let to: Vec<Dim> = axes.iter().map(Axis::dim).collect();
+    let mut from = to.clone();
+    let mut inside: Vec<Expr> = Vec::new();
+    for window in &windows {
+        let reduce = Axis::reduce(format!("v_k{}", window.axis), Dim::int(window.size));
+        let start = &(&to[window.axis] * &Dim::int(window.stride)) - &Dim::int(window.before);
+        let at = &start + &(&reduce.dim() * &Dim::int(window.dilation));
+        if window.before > 0 {
+            inside.push(Expr::binary(BinaryOp::Le, Expr::int(0), at.to_expr()));
+        }
+        let reach = last_read(window, &shape[window.axis]);
+        let never_past = (&extents[window.axis] - &reach).as_int().is_some_and(|room| room > 0);
+        if !never_past {
+            inside.push(Expr::binary(BinaryOp::Lt, at.to_expr(), extents[window.axis].to_expr()));
+        }
+        from[window.axis] = at;
+        axes.push(reduce);
+    }
+    let start = if is_max { lowest(dtype) } else { zero(dtype) };
+    let mut block = Block { conditional: 1, ..Block::default() };
+    let mut value = element(lower, &mut block, &x, &from)?;
+    if let Some(cond) = inside.into_iter().reduce(|a, b| Expr::binary(BinaryOp::And, a, b)) {
+        value = t("if_then_else", [cond, value, constant(dtype, start.clone())]);
+    }
+    let target = if is_max { name.clone() } else { lower.names.fresh("pool_sum") };
+    if !is_max {
+        lower.alloc(&target, dtype, &shape);
+    }
+    let place = access(&target, &to);
+    let next = if is_max {
+        t("max", [place.clone(), value])
+    } else {
+        Expr::binary(BinaryOp::Add, place.clone(), value)
+    };
+    let body = vec![
+        init(Stmt::assign(place.clone(), constant(dtype, start))),
+        Stmt::assign(place.clone(), next),
+    ];
+    lower.push_block(&target, &axes, body);
+    if !is_max {
+        let counted = windows.iter().map(|window| count(call, window, &to, &extents)).product::<Dim>();
+        let counted = t("Cast", [Expr::str(dtype.name()), counted.to_expr()]);
+        let average = Expr::binary(BinaryOp::Div, place, counted);
+        lower.push_block(name, &Lower::axes(&shape), vec![Stmt::assign(access(name, &to), average)]);
+    }
+    Ok(())
+}
+
+/// The last index that a window reads, where all of its result's positions are counted.
+fn last_read(window: &Window, positions: &Dim) -> Dim {
+    let last = &(positions - &Dim::int(1)) * &Dim::int(window.stride);
+    &last + &Dim::int((window.size - 1) * window.dilation - window.before)
+}
+
+/// How many elements of a window count along an axis: those inside the operand, or inside its padding too.
+fn count(call: &BoundCall, window: &Window, to: &[Dim], extents: &[Dim]) -> Dim {
+    let extent = &extents[window.axis];
+    let start = &(&to[window.axis] * &Dim::int(window.stride)) - &Dim::int(window.before);
+    let (lo, hi) = if call.bool("count_include_pad") {
+        (Dim::int(-window.before), extent + &Dim::int(window.after))
+    } else {
+        (Dim::int(0), extent.clone())
+    };
+    let dilation = Dim::int(window.dilation);
+    let end = Dim::min(&Dim::int(window.size), &(&hi - &start).ceil_div(&dilation));
+    let begin = Dim::max(&Dim::int(0), &(&lo - &start).ceil_div(&dilation));
+    &end - &begin
+}
