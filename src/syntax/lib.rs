@@ -31,7 +31,7 @@ pub use diag::{Diagnostic, Edit, Help, Label, Severity};
 pub use dtype::DType;
 pub use names::NameSupply;
 pub use parse::{parse, parse_expr_str};
-pub use print::{Dialect, PrintOptions, print, print_expr, print_stmt, print_with};
+pub use print::{Dialect, PrintOptions, print, print_expr, print_func, print_stmt, print_with};
 pub use render::{Colour, Format, render};
 pub use same::{Same, is_identical};
 pub use source::SourceMap;

@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 
 pub(crate) use bind::unknown_dtype;
 pub use bind::{Bound, BoundCall, Items, bind, bind_infix, infix_prim, shape_dims};
+pub use layout::slice_begin;
 pub use infer::{Scope, infer};
 pub use schema::{Default, Kind, Slot, slots};
 

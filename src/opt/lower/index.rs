@@ -4,7 +4,7 @@ use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, ExprKind, Name, Stmt, StmtKi
 
 use super::element::{bind, element, t};
 use super::{Block, Lower, constant};
-use crate::check::prim::{BoundCall, Prim};
+use crate::check::prim::{BoundCall, Prim, slice_begin};
 use crate::shape::Dim;
 
 /// An axis counted from the front.
@@ -118,8 +118,12 @@ fn slice(
 ) -> Result<Expr, Diagnostic> {
     let (_, extents) = lower.operand(x)?;
     let mut from = idx.to_vec();
-    for part in call.slices(&extents)? {
-        from[part.axis] = &part.begin + &(&idx[part.axis] * &Dim::int(part.stride));
+    for (at, &axis_at) in call.ints("axes").iter().enumerate() {
+        let axis = axis(axis_at, extents.len());
+        let stride = call.opt_dims("strides").and_then(|strides| strides.get(at)?.as_int()).unwrap_or(1);
+        let begin = call.dims("begin").get(at).cloned().unwrap_or_else(|| Dim::int(0));
+        let begin = slice_begin(&begin, stride, &extents[axis], call.bool("assume_inbound"), &lower.info.facts);
+        from[axis] = &begin + &(&idx[axis] * &Dim::int(stride));
     }
     element(lower, block, x, &from)
 }

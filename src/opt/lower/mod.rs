@@ -285,12 +285,12 @@ impl Lower<'_> {
             [axis] => {
                 let kind = if axis.reduces { "T.axis.reduce" } else { "T.axis.spatial" };
                 let value = Expr::call(kind, [axis.extent.to_expr(), Expr::name(&loops[0])]);
-                inner.push(Stmt::bind(&axis.var, value));
+                inner.push(Stmt::bind(axis.var.as_str(), value));
             }
             _ => {
                 let kinds: String = axes.iter().map(|axis| if axis.reduces { 'R' } else { 'S' }).collect();
                 let target = Expr::new(ExprKind::Tuple {
-                    items: axes.iter().map(|axis| Expr::name(&axis.var)).collect(),
+                    items: axes.iter().map(|axis| Expr::name(axis.var.as_str())).collect(),
                     parens: false,
                 });
                 let vars = Expr::list(loops.iter().map(Expr::name));
