@@ -5,15 +5,18 @@
 //! is; what it has to say goes to `cx.diags`. Tests are in `tests/opt/<pass>/`.
 
 pub mod channels_last;
+pub mod collapse_axes;
 pub mod common_subexpr;
 pub mod dead_code;
 pub mod fold_constants;
 pub mod fuse;
 pub mod graph;
+pub mod hoist_constants;
 pub mod legalize;
 pub mod lift;
 pub mod lower;
 pub mod normalize;
+pub mod own_results;
 pub mod pattern;
 pub mod plan_memory;
 pub mod simplify;
@@ -94,7 +97,10 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "common_subexpr", run: common_subexpr::run, summary: "compute equal values once" },
     Pass { name: "dead_code", run: dead_code::run, summary: "remove what nothing reads" },
     Pass { name: "channels_last", run: channels_last::run, summary: "convolutions with the channels last" },
+    Pass { name: "hoist_constants", run: hoist_constants::run, summary: "constant operands become weights" },
+    Pass { name: "own_results", run: own_results::run, summary: "copy results that are no kernel's own" },
     Pass { name: "fuse", run: fuse::run, summary: "group bindings into kernels" },
+    Pass { name: "collapse_axes", run: collapse_axes::run, summary: "merge axes that are walked together" },
     Pass { name: "lower", run: lower::run, summary: "turn groups into loops" },
     Pass { name: "plan_memory", run: plan_memory::run, summary: "place every tensor" },
 ];

@@ -1,0 +1,120 @@
+//! Turns constants of rank 1 and more that operators read into weights, so that kernels read all of them from memory.
+//!
+//!     def main(x):                               def main(x, y_const):
+//!         y = R.add(x, R.const([1.0, 2.0]))  →       y = R.add(x, y_const)
+//!
+//! Scalars stay inline: kernels have them as immediate values. Only public functions have weights; attributes,
+//! which are constants by nature, are not operands and stay.
+
+use std::collections::BTreeMap;
+
+use irc_syntax::names::NameSupply;
+use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Param, Stmt, StmtKind, print_expr};
+
+use super::{Changed, PassCx, set_num_input};
+use crate::check::{Type, type_to_expr};
+use crate::shape::Dim;
+use crate::tensor::{Tensor, parse_const};
+
+/// Runs the pass on every public graph function.
+pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
+    let mut changed = false;
+    for func in module.funcs_mut() {
+        if func.kind != FuncKind::Graph || func.is_private() {
+            continue;
+        }
+        let mut hoist = Hoist {
+            names: NameSupply::of_func(func),
+            made: Vec::new(),
+            by_text: BTreeMap::new(),
+            taken: cx.weights.iter().map(|(name, _)| Name::from(name)).collect(),
+        };
+        for name in &hoist.taken {
+            hoist.names.take(name);
+        }
+        hoist.block(&mut func.body);
+        if hoist.made.is_empty() {
+            continue;
+        }
+        changed = true;
+        let num_input = cx.info.funcs.get(&func.name).map_or(func.params.len(), |info| info.num_input);
+        set_num_input(func, num_input.min(func.params.len()));
+        for (name, tensor) in hoist.made {
+            func.params.push(Param::new(&name, type_to_expr(&type_of(&tensor))));
+            cx.weights.insert(name.as_str(), tensor);
+        }
+    }
+    Changed::from(changed)
+}
+
+/// The type of a value of known content.
+pub(super) fn type_of(tensor: &Tensor) -> Type {
+    Type::tensor(tensor.dtype, tensor.shape.iter().map(|&extent| Dim::from(extent)).collect())
+}
+
+struct Hoist {
+    names: NameSupply,
+    made: Vec<(Name, Tensor)>,
+    by_text: BTreeMap<String, Name>,
+    taken: Vec<Name>,
+}
+
+impl Hoist {
+    fn block(&mut self, stmts: &mut [Stmt]) {
+        for stmt in stmts {
+            match &mut stmt.kind {
+                StmtKind::If { then, orelse, .. } => {
+                    self.block(then);
+                    self.block(orelse);
+                }
+                StmtKind::Assign { target, value, .. } => {
+                    let base = target.as_name().map_or("const", |name| name.as_str()).to_owned();
+                    if value.is_call_of("R.const") {
+                        self.operand(value, &base);
+                        continue;
+                    }
+                    match &mut value.kind {
+                        ExprKind::Call { args, .. } => {
+                            for arg in args.iter_mut().filter(|arg| arg.name.is_none()) {
+                                self.operand(&mut arg.value, &base);
+                            }
+                        }
+                        ExprKind::Tuple { items, .. } => {
+                            items.iter_mut().for_each(|item| self.operand(item, &base));
+                        }
+                        _ => {}
+                    }
+                }
+                StmtKind::Return(Some(value)) => self.operand(value, "result"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Replaces a constant, or the constants of a tuple of operands.
+    fn operand(&mut self, value: &mut Expr, base: &str) {
+        if let ExprKind::Tuple { items, .. } | ExprKind::List(items) = &mut value.kind {
+            items.iter_mut().for_each(|item| self.operand(item, base));
+            return;
+        }
+        if !value.is_call_of("R.const") {
+            return;
+        }
+        let ExprKind::Call { args, .. } = &value.kind else { return };
+        let Ok(tensor) = parse_const(args) else { return };
+        if tensor.shape.is_empty() {
+            return;
+        }
+        let text = print_expr(value);
+        let name = match self.by_text.get(&text) {
+            Some(name) => name.clone(),
+            None => {
+                let name = self.names.fresh(&format!("{base}_const"));
+                self.by_text.insert(text, name.clone());
+                self.made.push((name.clone(), tensor));
+                name
+            }
+        };
+        *value = Expr::name(name).at(value.span);
+    }
+}
