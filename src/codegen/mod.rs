@@ -7,12 +7,14 @@
 
 mod arith;
 mod cast;
+pub mod entry;
 mod expr;
 pub mod kernel;
 mod loops;
 mod lower;
 mod math;
 mod object;
+pub mod runtime;
 pub mod x64;
 
 pub use object::{Assembled, Assembler};
@@ -23,6 +25,9 @@ use irc_syntax::{Diagnostic, FuncKind, Module, Name};
 
 use crate::check::Info;
 use crate::tensor::Tensor;
+
+/// The section of an object that holds its manifest.
+pub const MANIFEST_SECTION: &str = ".irc.manifest";
 
 /// The instruction set that code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

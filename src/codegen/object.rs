@@ -153,7 +153,15 @@ impl Assembler {
         self.isa.default_call_conv()
     }
 
-    /// What a function builder needs to know of the target.
+    /// Whether the target is x86-64.
+    pub fn is_x86(&self) -> bool {
+        matches!(
+            self.isa.triple().architecture,
+            target_lexicon::Architecture::X86_64
+        )
+    }
+
+    /// What the function builder must know of the target.
     pub fn frontend_config(&self) -> isa::TargetFrontendConfig {
         self.isa.frontend_config()
     }

@@ -21,8 +21,6 @@ use object::{Object as _, ObjectSection as _};
 
 use crate::tensor::Tensor;
 
-pub use params::{PARAMS_HEADER_BYTES, PARAMS_MAGIC};
-
 /// The section that holds the text of the program.
 pub const PROGRAM_SECTION: &str = ".irc.program";
 

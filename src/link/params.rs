@@ -7,13 +7,8 @@ use std::io::{self, Write};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::codegen::runtime::{PARAMS_HEADER_BYTES, PARAMS_MAGIC};
 use crate::tensor::Tensor;
-
-/// The first bytes of a params file.
-pub const PARAMS_MAGIC: [u8; 8] = *b"IRCPARM1";
-
-/// Where the weights begin in a params file: page-aligned, so that they are mapped.
-pub const PARAMS_HEADER_BYTES: u64 = 4096;
 
 /// The alignment of each weight: a cache line, and the widest vector.
 const ALIGN: u64 = 64;

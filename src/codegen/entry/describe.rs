@@ -1,0 +1,417 @@
+//! From types to descriptions: what a public function takes and returns, in terms of what can be checked at a call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use irc_syntax::{DType, Diagnostic, Func, FuncKind, Module, Name, StmtKind};
+
+use super::layout::param;
+use crate::check::{FuncInfo, Info, TensorType, Type};
+use crate::shape::{Dim, Facts, SymbolFacts};
+
+/// How a parameter or result is passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A tensor of an element type.
+    Tensor(DType),
+    /// A number.
+    Scalar(DType),
+    /// A shape.
+    Shape,
+}
+
+/// What must hold of one dim.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DimRule {
+    /// It is a number.
+    Const(i64),
+    /// It is `factor * symbol + term`.
+    Linear {
+        /// Index of the symbol in [`Entry::symbols`].
+        symbol: usize,
+        /// At least 1.
+        factor: i64,
+        /// Any number.
+        term: i64,
+    },
+    /// It is an expression: an index of [`Entry::compound`].
+    Compound(usize),
+    /// It is known only by running.
+    Any,
+}
+
+/// A parameter or a result.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Slot {
+    /// Its name.
+    pub name: String,
+    /// How it is passed.
+    pub kind: Kind,
+    /// Its dims; empty for numbers.
+    pub dims: Vec<DimRule>,
+    /// The dims as text, `?` where known only by running.
+    pub dims_text: Vec<String>,
+}
+
+/// How results are handed out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// One tensor.
+    Tensor,
+    /// An array of tensors.
+    Array,
+    /// Nothing: a prim_func, which writes its arguments.
+    None,
+}
+
+/// A public function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a prim_func.
+    pub is_loops: bool,
+    /// What is passed.
+    pub inputs: Vec<Slot>,
+    /// What comes back.
+    pub outputs: Vec<Slot>,
+    /// How.
+    pub form: Form,
+    /// Symbols of inputs, with their facts.
+    pub symbols: Vec<(Name, SymbolFacts)>,
+    /// Dims that are neither numbers nor linear in one symbol.
+    pub compound: Vec<Dim>,
+}
+
+impl Slot {
+    /// Its type as a reader knows it: `Tensor((n, 4), "float32")`.
+    pub fn ty(&self) -> String {
+        let dims = match self.dims_text.as_slice() {
+            [one] => format!("({one},)"),
+            many => format!("({})", many.join(", ")),
+        };
+        match self.kind {
+            Kind::Tensor(dtype) => format!("Tensor({dims}, \"{dtype}\")"),
+            Kind::Scalar(dtype) => dtype.to_string(),
+            Kind::Shape => format!("Shape{dims}"),
+        }
+    }
+
+    /// The number of its kind in a description.
+    pub fn kind_code(&self) -> i64 {
+        match self.kind {
+            Kind::Tensor(_) => param::TENSOR,
+            Kind::Scalar(DType::Bool) => param::BOOL,
+            Kind::Scalar(dtype) if dtype.is_float() => param::FLOAT,
+            Kind::Scalar(_) => param::INT,
+            Kind::Shape => param::SHAPE,
+        }
+    }
+
+    /// The `DLDataType` that callers pass, as 32 bits. Types below a byte come one element a byte.
+    pub fn dtype_word(&self) -> i64 {
+        let Kind::Tensor(dtype) = self.kind else {
+            return 0;
+        };
+        let (code, bits) = match dtype {
+            _ if dtype.bits() >= 8 => (dtype.dlpack_code(), dtype.bits()),
+            _ if dtype.is_signed() => (0, 8),
+            _ => (1, 8),
+        };
+        i64::from(code) | i64::from(bits) << 8 | 1 << 16
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> i64 {
+        match self.kind {
+            Kind::Tensor(dtype) => dtype.bytes() as i64,
+            Kind::Scalar(_) | Kind::Shape => 8,
+        }
+    }
+}
+
+/// Describes the public functions of a module.
+///
+/// # Errors
+/// A function whose arguments or results cannot be passed, one diagnostic each.
+pub fn describe(module: &Module, info: &Info) -> Result<Vec<Entry>, Vec<Diagnostic>> {
+    let mut entries = Vec::new();
+    let mut faults = Vec::new();
+    for func in module.funcs().filter(|func| !func.is_private()) {
+        let Some(facts) = info.funcs.get(&func.name) else {
+            continue;
+        };
+        match describe_func(func, facts) {
+            Ok(entry) => entries.push(entry),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() {
+        Ok(entries)
+    } else {
+        Err(faults)
+    }
+}
+
+fn describe_func(func: &Func, info: &FuncInfo) -> Result<Entry, Diagnostic> {
+    let is_loops = func.kind == FuncKind::Loops;
+    let mut maker = Maker {
+        func,
+        facts: &info.facts,
+        symbols: BTreeMap::new(),
+        order: Vec::new(),
+        compound: Vec::new(),
+    };
+    let params = if is_loops {
+        loops_params(func, info)?
+    } else {
+        let n_input = info.num_input.min(info.params.len());
+        info.params[..n_input].to_vec()
+    };
+    // A symbol that stands alone somewhere is bound there, wherever else it occurs.
+    for (_, ty) in &params {
+        maker.note_symbols(ty);
+    }
+    let mut inputs = Vec::new();
+    for (name, ty) in &params {
+        inputs.push(maker.slot(name, ty)?);
+    }
+    let known: BTreeSet<Name> = maker.symbols.keys().cloned().collect();
+    let mut results = Vec::new();
+    let form = match info.ret.as_ref() {
+        _ if is_loops => Form::None,
+        None | Some(Type::Void) => Form::None,
+        Some(ty) => {
+            flatten(ty, &mut results);
+            if matches!(ty, Type::Tuple(_)) {
+                Form::Array
+            } else {
+                Form::Tensor
+            }
+        }
+    };
+    let names = result_names(func, results.len());
+    let mut outputs = Vec::new();
+    for (name, ty) in names.into_iter().zip(results) {
+        outputs.push(maker.result(&name, ty, &known)?);
+    }
+    let Maker {
+        order,
+        compound,
+        facts,
+        ..
+    } = maker;
+    let symbols = order
+        .into_iter()
+        .map(|name| (name.clone(), facts.get(&name)))
+        .collect();
+    Ok(Entry {
+        name: func.name.to_string(),
+        is_loops,
+        inputs,
+        outputs,
+        form,
+        symbols,
+        compound,
+    })
+}
+
+/// Buffers and numbers of a prim_func, in the order of its parameters.
+fn loops_params(func: &Func, info: &FuncInfo) -> Result<Vec<(Name, Type)>, Diagnostic> {
+    let buffers = matched_buffers(func);
+    info.params
+        .iter()
+        .map(|(name, ty)| {
+            let buffer = buffers.get(name).unwrap_or(name);
+            let ty = info.vars.get(buffer).unwrap_or(ty);
+            Ok((buffer.clone(), ty.clone()))
+        })
+        .collect()
+}
+
+/// Buffers that `B = T.match_buffer(b, …)` makes of handle parameters.
+fn matched_buffers(func: &Func) -> BTreeMap<Name, Name> {
+    let matched = |stmt: &irc_syntax::Stmt| {
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            return None;
+        };
+        let handle = value
+            .positional()
+            .next()
+            .filter(|_| value.is_call_of("T.match_buffer"))?;
+        Some((handle.as_name()?.clone(), target.as_name()?.clone()))
+    };
+    func.body.iter().filter_map(matched).collect()
+}
+
+/// The tensors of a result, tuples flattened.
+fn flatten<'t>(ty: &'t Type, into: &mut Vec<&'t Type>) {
+    if let Type::Tuple(members) = ty {
+        members.iter().for_each(|member| flatten(member, into));
+    } else {
+        into.push(ty);
+    }
+}
+
+/// `out`, or `out0`, `out1`…, unless a parameter has that name.
+fn result_names(func: &Func, n: usize) -> Vec<String> {
+    let taken: BTreeSet<&str> = func
+        .params
+        .iter()
+        .map(|param| param.name.as_str())
+        .collect();
+    let mut base = "out".to_owned();
+    while taken.iter().any(|name| name.starts_with(base.as_str())) {
+        base.push('_');
+    }
+    if n == 1 {
+        vec![base]
+    } else {
+        (0..n).map(|i| format!("{base}{i}")).collect()
+    }
+}
+
+/// What is gathered over the parameters of one function.
+struct Maker<'a> {
+    func: &'a Func,
+    facts: &'a Facts,
+    symbols: BTreeMap<Name, usize>,
+    order: Vec<Name>,
+    compound: Vec<Dim>,
+}
+
+impl Maker<'_> {
+    fn refuse(&self, name: &str, why: &str) -> Diagnostic {
+        Diagnostic::error(
+            "entry-type",
+            format!(
+                "`{}` cannot be called from outside: `{name}` {why}",
+                self.func.name
+            ),
+        )
+        .at(self.func.name_span, "public function")
+        .note("say `private=True` if only this module calls it")
+    }
+
+    fn symbol(&mut self, name: &Name) -> usize {
+        let next = self.symbols.len();
+        *self.symbols.entry(name.clone()).or_insert_with(|| {
+            self.order.push(name.clone());
+            next
+        })
+    }
+
+    /// Symbols that a dim of this type binds.
+    fn note_symbols(&mut self, ty: &Type) {
+        let dims = match ty {
+            Type::Tensor(tensor) => tensor.shape.as_deref(),
+            Type::Shape(dims) => dims.as_deref(),
+            _ => None,
+        };
+        for dim in dims.unwrap_or_default() {
+            if let Some((name, ..)) = linear(dim) {
+                self.symbol(&name);
+            }
+        }
+    }
+
+    fn slot(&mut self, name: &Name, ty: &Type) -> Result<Slot, Diagnostic> {
+        let known: BTreeSet<Name> = self.symbols.keys().cloned().collect();
+        let (kind, dims) = match ty {
+            Type::Tensor(tensor) => self.tensor(name, tensor)?,
+            Type::Scalar(dtype) => (Kind::Scalar(*dtype), Vec::new()),
+            Type::Shape(Some(dims)) => (Kind::Shape, dims.iter().cloned().map(Some).collect()),
+            _ => {
+                return Err(self.refuse(
+                    name,
+                    "is neither a tensor nor a number nor a shape of known rank",
+                ));
+            }
+        };
+        Ok(self.make(name.to_string(), kind, dims, &known))
+    }
+
+    fn result(
+        &mut self,
+        name: &str,
+        ty: &Type,
+        known: &BTreeSet<Name>,
+    ) -> Result<Slot, Diagnostic> {
+        let Type::Tensor(tensor) = ty else {
+            return Err(self.refuse(name, "is a result that is not a tensor"));
+        };
+        let (kind, dims) = self.tensor(name, tensor)?;
+        Ok(self.make(name.to_owned(), kind, dims, known))
+    }
+
+    fn tensor(
+        &self,
+        name: &str,
+        tensor: &TensorType,
+    ) -> Result<(Kind, Vec<Option<Dim>>), Diagnostic> {
+        let Some(dtype) = tensor.dtype.filter(|dtype| *dtype != DType::Str) else {
+            return Err(self.refuse(name, "is a tensor whose dtype cannot be passed"));
+        };
+        let dims = match (&tensor.shape, tensor.ndim) {
+            (Some(dims), _) => dims.iter().cloned().map(Some).collect(),
+            (None, Some(rank)) => vec![None; rank],
+            (None, None) => return Err(self.refuse(name, "is a tensor of unknown rank")),
+        };
+        Ok((Kind::Tensor(dtype), dims))
+    }
+
+    fn make(
+        &mut self,
+        name: String,
+        kind: Kind,
+        dims: Vec<Option<Dim>>,
+        known: &BTreeSet<Name>,
+    ) -> Slot {
+        let mut rules = Vec::new();
+        let mut texts = Vec::new();
+        for dim in dims {
+            let usable = dim.filter(|dim| dim.symbols().is_subset(known) && !dim.overflows());
+            texts.push(usable.as_ref().map_or("?".to_owned(), ToString::to_string));
+            rules.push(usable.map_or(DimRule::Any, |dim| self.rule(dim)));
+        }
+        Slot {
+            name,
+            kind,
+            dims: rules,
+            dims_text: texts,
+        }
+    }
+
+    fn rule(&mut self, dim: Dim) -> DimRule {
+        if let Some(value) = dim.as_int() {
+            return DimRule::Const(value);
+        }
+        if let Some((name, factor, term)) = linear(&dim) {
+            let symbol = self.symbol(&name);
+            return DimRule::Linear {
+                symbol,
+                factor,
+                term,
+            };
+        }
+        let place = self
+            .compound
+            .iter()
+            .position(|other| *other == dim)
+            .unwrap_or_else(|| {
+                self.compound.push(dim);
+                self.compound.len() - 1
+            });
+        DimRule::Compound(place)
+    }
+}
+
+/// `(symbol, a, b)` of a dim `a * symbol + b` with positive `a`.
+fn linear(dim: &Dim) -> Option<(Name, i64, i64)> {
+    let symbols = dim.symbols();
+    let name = symbols.first().filter(|_| symbols.len() == 1)?;
+    let at = |value: i64| dim.eval(&|symbol| (symbol == name).then_some(value));
+    let (term, first) = (at(0)?, at(1)?);
+    let factor = first.checked_sub(term)?;
+    let same = *dim == Dim::sym(name) * Dim::int(factor) + Dim::int(term);
+    (factor >= 1 && same).then(|| (name.clone(), factor, term))
+}
