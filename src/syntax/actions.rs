@@ -353,6 +353,7 @@ impl<'a> Cx<'a> {
 
     /// `func(args)`; `R.Prim("int64")` is today's `T.int64`.
     pub fn call(&mut self, lo: u32, func: Expr, args: Vec<Arg>, hi: u32) -> Expr {
+        self.check_args(&args);
         if let ([Arg { name: None, value }], ExprKind::Attr { name, .. }) =
             (args.as_slice(), &func.kind)
             && name == "Prim"
@@ -362,6 +363,28 @@ impl<'a> Cx<'a> {
         }
         let func = Box::new(func);
         self.expr(lo, ExprKind::Call { func, args }, hi)
+    }
+
+    /// Positional arguments come first, and a keyword stands once.
+    fn check_args(&mut self, args: &[Arg]) {
+        let Some(first) = args.iter().position(|arg| arg.name.is_some()) else {
+            return;
+        };
+        for (at, arg) in args.iter().enumerate().skip(first) {
+            let Some(name) = &arg.name else {
+                let span = arg.value.span;
+                let message = "arguments without a keyword come before those with one";
+                self.error("argument-order", message, span, "has no keyword");
+                continue;
+            };
+            if args[first..at]
+                .iter()
+                .any(|earlier| earlier.name.as_ref() == Some(name))
+            {
+                let message = format!("the keyword `{name}` is given twice");
+                self.error("duplicate-keyword", message, arg.value.span, "given again");
+            }
+        }
     }
 
     /// `value[index]`; `value[()]` has no index.

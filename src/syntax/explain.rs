@@ -3,6 +3,10 @@
 /// Code and paragraph, ordered by code.
 pub const EXPLANATIONS: &[(&str, &str)] = &[
     (
+        "argument-order",
+        "In a call, arguments without a keyword come before those with one.",
+    ),
+    (
         "bad-character",
         "The text holds a character that starts no name, number, string or operator. Names are made of the \
          letters a to z, digits and `_`.",
@@ -37,6 +41,10 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
     (
         "class-base",
         "A module is written `class Name:`; it has no base class.",
+    ),
+    (
+        "duplicate-keyword",
+        "A call gives the same keyword argument twice; only one value can count.",
     ),
     (
         "empty-index",

@@ -61,6 +61,10 @@ pub struct Layout<'a> {
     has_tab: bool,
     /// What was wrong with the text.
     pub diagnostics: Vec<Diagnostic>,
+    /// The first byte of each statement.
+    pub line_starts: Vec<u32>,
+    /// The first bytes of statements with a fault that has been reported here.
+    pub bad_lines: Vec<u32>,
     /// Comments and blank lines in order.
     pub trivia: Vec<RawTrivia<'a>>,
 }
@@ -140,6 +144,8 @@ impl<'a> Layout<'a> {
             finished: false,
             has_tab: false,
             diagnostics: Vec::new(),
+            line_starts: Vec::new(),
+            bad_lines: Vec::new(),
             trivia: Vec::new(),
         }
     }
@@ -240,6 +246,9 @@ impl<'a> Layout<'a> {
     fn end_line(&mut self, lo: u32, hi: u32) {
         if self.line.first.is_some() {
             self.queue.push_back((lo, Tok::Newline, hi));
+            if self.line.is_bad {
+                self.bad_lines.push(self.line.start);
+            }
             self.previous = std::mem::take(&mut self.line);
         }
         self.weight = 0;
@@ -322,6 +331,15 @@ impl<'a> Layout<'a> {
     /// bracket above was left open.
     fn is_new_statement(&mut self, tok: Tok<'a>, lo: u32) -> bool {
         use Tok::{Assert, Class, Def, From, Import, Return, While, With};
+        let ended_header = self.line.last == Some(Tok::Colon)
+            && self.line.starts_block()
+            && self
+                .brackets
+                .last()
+                .is_some_and(|open| open.tok == Tok::LParen);
+        if ended_header {
+            return true;
+        }
         if matches!(
             tok,
             Def | Class | Return | With | Import | From | While | Assert
@@ -357,6 +375,7 @@ impl<'a> Layout<'a> {
             start: lo,
             ..Line::default()
         };
+        self.line_starts.push(lo);
         self.indent_to(column, lo);
         if tok == Tok::Elif {
             if let Some(block) = self.blocks.last_mut() {
