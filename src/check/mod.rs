@@ -1,10 +1,12 @@
 //! Types and names.
 
 pub mod annotation;
+mod module;
 pub mod prim;
 mod suggest;
 mod types;
 
 pub use annotation::{type_from_expr, type_to_expr};
+pub use module::check;
 pub use suggest::closest;
 pub use types::*;

@@ -26,7 +26,10 @@ use crate::shape::Dim;
 /// Runs the pass on every graph function that has a convolution or a pool.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut changed = false;
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         let mut layout = Layout {
             info: &info,
@@ -90,13 +93,19 @@ impl Layout<'_> {
             moved.trivia = stmt.trivia;
             self.out.push(moved);
             self.last.insert(name.clone(), new.clone());
-            self.out.push(Stmt::bind(&name, permute(&new, &to_first(rank))).at(stmt.span));
+            self.out
+                .push(Stmt::bind(&name, permute(&new, &to_first(rank))).at(stmt.span));
             self.changed = true;
             return;
         }
         if let Some(value) = self.same_order(&stmt) {
-            let StmtKind::Assign { target, ty, .. } = stmt.kind else { return };
-            self.out.push(Stmt { kind: StmtKind::Assign { target, ty, value }, ..stmt });
+            let StmtKind::Assign { target, ty, .. } = stmt.kind else {
+                return;
+            };
+            self.out.push(Stmt {
+                kind: StmtKind::Assign { target, ty, value },
+                ..stmt
+            });
             return;
         }
         self.out.push(stmt);
@@ -112,7 +121,9 @@ impl Layout<'_> {
 
     /// The channels-last right-hand side of a statement, where it has one.
     fn rewritten(&mut self, stmt: &Stmt) -> Option<(Name, Expr)> {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else { return None };
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            return None;
+        };
         let name = target.as_name()?.clone();
         let rank = self.rank(&name)?;
         let (path, _) = value.as_call()?;
@@ -138,7 +149,9 @@ impl Layout<'_> {
 
     /// Operators whose result has no channels-last form, but which can read one.
     fn same_order(&mut self, stmt: &Stmt) -> Option<Expr> {
-        let StmtKind::Assign { value, .. } = &stmt.kind else { return None };
+        let StmtKind::Assign { value, .. } = &stmt.kind else {
+            return None;
+        };
         let (path, _) = value.as_call()?;
         let prim = Prim::find(&path)?;
         let call = prim::bind(prim, value).ok()?;
@@ -169,13 +182,16 @@ impl Layout<'_> {
             return None;
         }
         let new = self.names.fresh(&format!("{name}_cl"));
-        self.out.push(Stmt::bind(&new, permute(name, &to_last(rank))));
+        self.out
+            .push(Stmt::bind(&new, permute(name, &to_last(rank))));
         self.last.insert(name.clone(), new.clone());
         Some(new)
     }
 
     fn is_moved(&self, value: &Expr) -> bool {
-        value.as_name().is_some_and(|name| self.last.contains_key(name))
+        value
+            .as_name()
+            .is_some_and(|name| self.last.contains_key(name))
     }
 
     fn conv(&mut self, name: &Name, value: &Expr, call: &BoundCall) -> Option<Expr> {
@@ -213,7 +229,8 @@ impl Layout<'_> {
         let flat = Expr::call("R.reshape", [Expr::name(w), Expr::call("R.shape", [shape])]);
         self.out.push(Stmt::bind(&matrix, flat));
         let turned = self.names.fresh(&format!("{w}_cl"));
-        self.out.push(Stmt::bind(&turned, permute(&matrix, &[1, 0])));
+        self.out
+            .push(Stmt::bind(&turned, permute(&matrix, &[1, 0])));
         Expr::call("R.matmul", [Expr::name(x), Expr::name(turned)])
     }
 
@@ -254,7 +271,10 @@ impl Layout<'_> {
         let taps: Option<Vec<i64>> = filters[2..].iter().map(Dim::as_int).collect();
         let disjoint = taps.as_deref() == Some(call.ints("strides"))
             && call.ints("padding").iter().all(|&padding| padding == 0)
-            && call.ints("output_padding").iter().all(|&padding| padding == 0)
+            && call
+                .ints("output_padding")
+                .iter()
+                .all(|&padding| padding == 0)
             && call.ints("dilation").iter().all(|&dilation| dilation == 1)
             && call.opt_int("groups").unwrap_or(1) == 1;
         if disjoint {
@@ -280,11 +300,20 @@ impl Layout<'_> {
         let matrix = self.names.fresh(&format!("{w}_matrix"));
         let reshape = |from: &Name, dims: Vec<Dim>| {
             let dims = Expr::list(dims.iter().map(Dim::to_expr));
-            Expr::call("R.reshape", [Expr::name(from), Expr::call("R.shape", [dims])])
+            Expr::call(
+                "R.reshape",
+                [Expr::name(from), Expr::call("R.shape", [dims])],
+            )
         };
-        self.out.push(Stmt::bind(&matrix, reshape(&turned, vec![filters[0].clone(), patch])));
+        self.out.push(Stmt::bind(
+            &matrix,
+            reshape(&turned, vec![filters[0].clone(), patch]),
+        ));
         let product = self.names.fresh("patches");
-        self.out.push(Stmt::bind(&product, Expr::call("R.matmul", [Expr::name(x), Expr::name(&matrix)])));
+        self.out.push(Stmt::bind(
+            &product,
+            Expr::call("R.matmul", [Expr::name(x), Expr::name(&matrix)]),
+        ));
         let mut split = vec![extents[0].clone()];
         split.extend(extents[2..].iter().cloned());
         split.extend(filters[2..].iter().cloned());
@@ -299,7 +328,12 @@ impl Layout<'_> {
         let woven = self.names.fresh("patches");
         self.out.push(Stmt::bind(&woven, permute(&apart, &axes)));
         let mut dims = vec![extents[0].clone()];
-        dims.extend(extents[2..].iter().zip(&filters[2..]).map(|(extent, taps)| extent * taps));
+        dims.extend(
+            extents[2..]
+                .iter()
+                .zip(&filters[2..])
+                .map(|(extent, taps)| extent * taps),
+        );
         dims.push(filters[1].clone());
         reshape(&woven, dims)
     }
@@ -321,7 +355,10 @@ impl Layout<'_> {
                 .with("dilation", ints(call.ints("dilation").to_vec()))
                 .with("padding", ints(call.ints("padding").to_vec()))
                 .with("ceil_mode", Expr::bool(call.bool("ceil_mode")))
-                .with("count_include_pad", Expr::bool(call.bool("count_include_pad")))
+                .with(
+                    "count_include_pad",
+                    Expr::bool(call.bool("count_include_pad")),
+                )
                 .with("layout", Expr::str(&layout))
                 .with("out_layout", Expr::str(&layout)),
         )
@@ -335,19 +372,26 @@ impl Layout<'_> {
         let parts: Option<Vec<Name>> = parts.iter().map(|part| self.operand(part)).collect();
         let axis = normal_axis(call.int("axis"), rank)?;
         let axis = Expr::int(moved_axis(axis, rank) as i128);
-        Some(Expr::call("R.concat", [Expr::tuple(parts?.iter().map(Expr::name))]).with("axis", axis))
+        Some(
+            Expr::call("R.concat", [Expr::tuple(parts?.iter().map(Expr::name))]).with("axis", axis),
+        )
     }
 
     fn pad(&mut self, call: &BoundCall, rank: usize) -> Option<Expr> {
         let x = call.operand("x")?.clone();
-        if !self.is_moved(&x) || call.opt_str("pad_mode").is_some_and(|mode| mode != "constant") {
+        if !self.is_moved(&x)
+            || call
+                .opt_str("pad_mode")
+                .is_some_and(|mode| mode != "constant")
+        {
             return None;
         }
         let x = self.operand(&x)?;
         let widths = call.dims("pad_width");
-        let moved = to_last(rank).into_iter().flat_map(|axis| [2 * axis, 2 * axis + 1]);
-        let widths: Option<Vec<Expr>> =
-            moved.map(|at| widths.get(at).map(Dim::to_expr)).collect();
+        let moved = to_last(rank)
+            .into_iter()
+            .flat_map(|axis| [2 * axis, 2 * axis + 1]);
+        let widths: Option<Vec<Expr>> = moved.map(|at| widths.get(at).map(Dim::to_expr)).collect();
         Some(
             Expr::call("R.nn.pad", [Expr::name(x)])
                 .with("pad_width", Expr::list(widths?))
@@ -363,16 +407,24 @@ impl Layout<'_> {
         }
         let rank = self.rank(x.as_name()?)?;
         let axes: Vec<usize> = match call.opt_ints("axis") {
-            Some(axes) => axes.iter().map(|&axis| normal_axis(axis, rank)).collect::<Option<_>>()?,
+            Some(axes) => axes
+                .iter()
+                .map(|&axis| normal_axis(axis, rank))
+                .collect::<Option<_>>()?,
             None => (0..rank).collect(),
         };
-        let stays: Vec<usize> =
-            to_last(rank).into_iter().filter(|axis| !axes.contains(axis)).collect();
+        let stays: Vec<usize> = to_last(rank)
+            .into_iter()
+            .filter(|axis| !axes.contains(axis))
+            .collect();
         if !keepdims && !stays.is_sorted() {
             return None;
         }
         let x = self.operand(&x)?;
-        let mut axes: Vec<i64> = axes.into_iter().map(|axis| moved_axis(axis, rank) as i64).collect();
+        let mut axes: Vec<i64> = axes
+            .into_iter()
+            .map(|axis| moved_axis(axis, rank) as i64)
+            .collect();
         axes.sort_unstable();
         Some(
             Expr::call(path, [Expr::name(x)])
@@ -394,7 +446,12 @@ impl Layout<'_> {
             .map(|&axis| Some(Expr::int(moved_axis(normal_axis(axis, rank)?, rank) as i128)))
             .collect();
         let dims = |key: &str| Expr::tuple(call.dims(key).iter().map(Dim::to_expr));
-        let mut args = vec![Expr::name(x), Expr::tuple(axes?), dims("begin"), dims("end")];
+        let mut args = vec![
+            Expr::name(x),
+            Expr::tuple(axes?),
+            dims("begin"),
+            dims("end"),
+        ];
         if call.opt_dims("strides").is_some() {
             args.push(dims("strides"));
         }
@@ -409,9 +466,11 @@ impl Layout<'_> {
         let indices = call.operand("indices")?.clone();
         let is_row = match indices.as_name() {
             Some(name) => self.rank(name) == Some(1),
-            None => indices.positional().next()?.as_items().is_some_and(|items| {
-                items.iter().all(|item| item.as_items().is_none())
-            }),
+            None => indices
+                .positional()
+                .next()?
+                .as_items()
+                .is_some_and(|items| items.iter().all(|item| item.as_items().is_none())),
         };
         if !self.is_moved(&x) || !is_row || self.rank(x.as_name()?) != Some(rank) {
             return None;
@@ -428,7 +487,9 @@ impl Layout<'_> {
     /// The same operator over the channels-last forms, where one of the large operands has one already.
     fn element_wise(&mut self, value: &Expr, rank: usize) -> Option<Expr> {
         let mut new = value.clone();
-        let ExprKind::Call { args, .. } = &mut new.kind else { return None };
+        let ExprKind::Call { args, .. } = &mut new.kind else {
+            return None;
+        };
         let is_operand = |arg: &irc_syntax::Arg| {
             arg.name.is_none() && matches!(arg.value.kind, ExprKind::Name(_))
         };
@@ -464,19 +525,27 @@ impl Layout<'_> {
         let dims = std::iter::repeat_n(Dim::int(1), rank - own).chain(shape);
         let dims = Expr::list(dims.map(|dim| dim.to_expr()));
         let wide = self.names.fresh(name);
-        let value = Expr::call("R.reshape", [Expr::name(name), Expr::call("R.shape", [dims])]);
+        let value = Expr::call(
+            "R.reshape",
+            [Expr::name(name), Expr::call("R.shape", [dims])],
+        );
         self.out.push(Stmt::bind(&wide, value));
         let moved = self.names.fresh(&format!("{name}_cl"));
-        self.out.push(Stmt::bind(&moved, permute(&wide, &to_last(rank))));
+        self.out
+            .push(Stmt::bind(&moved, permute(&wide, &to_last(rank))));
         Some(moved)
     }
 }
 
 fn value_first(value: &mut Expr) -> Option<&mut Expr> {
-    let ExprKind::Call { args, .. } = &mut value.kind else { return None };
+    let ExprKind::Call { args, .. } = &mut value.kind else {
+        return None;
+    };
     args.first_mut().map(|arg| &mut arg.value)
 }
 
 fn normal_axis(axis: i64, rank: usize) -> Option<usize> {
-    usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok().filter(|&axis| axis < rank)
+    usize::try_from(if axis < 0 { axis + rank as i64 } else { axis })
+        .ok()
+        .filter(|&axis| axis < rank)
 }

@@ -20,7 +20,10 @@ use crate::shape::Dim;
 /// Runs the pass on every group function and on the calls of it.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut collapsed: BTreeMap<Name, Collapsed> = BTreeMap::new();
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         if func.attr("op_pattern").is_none() {
             continue;
         }
@@ -30,7 +33,10 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             *func = new;
         }
     }
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         let mut names = NameSupply::of_func(func);
         let body = std::mem::take(&mut func.body);
@@ -67,7 +73,10 @@ impl Plan {
 
     /// Where an axis of the domain went.
     fn axis(&self, axis: usize) -> usize {
-        axis - self.merged[..=axis].iter().filter(|&&merged| merged).count()
+        axis - self.merged[..=axis]
+            .iter()
+            .filter(|&&merged| merged)
+            .count()
     }
 }
 
@@ -89,7 +98,9 @@ fn collapse(func: &Func, info: &FuncInfo) -> Option<(Func, Collapsed)> {
     let mut domain: Vec<Dim> = Vec::new();
     let mut matrix: Option<Name> = None;
     for stmt in &func.body {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else { continue };
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            continue;
+        };
         let prim = Prim::find(&value.as_call()?.0)?;
         let call = prim::bind(prim, value).ok()?;
         let name = target.as_name()?.clone();
@@ -103,7 +114,9 @@ fn collapse(func: &Func, info: &FuncInfo) -> Option<(Func, Collapsed)> {
                 return None;
             }
         }
-        if walked.len() > domain.len() || (walked.len() == domain.len() && is_wider(&walked, &domain)) {
+        if walked.len() > domain.len()
+            || (walked.len() == domain.len() && is_wider(&walked, &domain))
+        {
             domain = walked;
         }
         calls.push((name, call));
@@ -139,7 +152,9 @@ fn collapse(func: &Func, info: &FuncInfo) -> Option<(Func, Collapsed)> {
 
 /// Whether a shape has more whole axes: an extent where the other has 1.
 fn is_wider(a: &[Dim], b: &[Dim]) -> bool {
-    a.iter().zip(b).any(|(a, b)| a.as_int() != Some(1) && b.as_int() == Some(1))
+    a.iter()
+        .zip(b)
+        .any(|(a, b)| a.as_int() != Some(1) && b.as_int() == Some(1))
 }
 
 /// Keeps axes apart that a tensor does not walk together. `None` for a tensor that is no part of the domain.
@@ -174,46 +189,77 @@ fn forbid(merged: &mut [bool], domain: &[Dim], shape: &[Dim], is_left_operand: b
 fn rewrite(func: &Func, info: &FuncInfo, plan: &Plan, matrix: Option<&Name>) -> (Func, Collapsed) {
     let mut new = func.clone();
     let shape_of = |name: &Name| -> Vec<Dim> {
-        let shape = info.vars.get(name).and_then(Type::as_known_tensor).map(|(_, shape)| shape.to_vec());
+        let shape = info
+            .vars
+            .get(name)
+            .and_then(Type::as_known_tensor)
+            .map(|(_, shape)| shape.to_vec());
         let shape = shape.unwrap_or_default();
-        if Some(name) == matrix { shape } else { plan.shape(&shape) }
+        if Some(name) == matrix {
+            shape
+        } else {
+            plan.shape(&shape)
+        }
     };
     let retype = |name: &Name| {
-        let dtype = info.vars.get(name).and_then(Type::as_tensor).and_then(|tensor| tensor.dtype);
+        let dtype = info
+            .vars
+            .get(name)
+            .and_then(Type::as_tensor)
+            .and_then(|tensor| tensor.dtype);
         dtype.map(|dtype| type_to_expr(&Type::tensor(dtype, shape_of(name))))
     };
     for param in &mut new.params {
         param.ty = retype(&param.name).or(param.ty.take());
     }
     for stmt in &mut new.body {
-        let StmtKind::Assign { target, value, .. } = &mut stmt.kind else { continue };
-        let Some(name) = target.as_name() else { continue };
+        let StmtKind::Assign { target, value, .. } = &mut stmt.kind else {
+            continue;
+        };
+        let Some(name) = target.as_name() else {
+            continue;
+        };
         rewrite_call(value, &shape_of(name), plan);
     }
-    let names: Vec<Name> =
-        returned(&new.body).into_iter().filter_map(|value| value.as_name().cloned()).collect();
+    let names: Vec<Name> = returned(&new.body)
+        .into_iter()
+        .filter_map(|value| value.as_name().cloned())
+        .collect();
     let types: Vec<Expr> = names.iter().filter_map(retype).collect();
     new.ret = match types.as_slice() {
         [one] => Some(one.clone()),
         _ => Some(Expr::call("R.Tuple", types)),
     };
-    let params = func.params.iter().map(|param| shape_of(&param.name)).collect();
+    let params = func
+        .params
+        .iter()
+        .map(|param| shape_of(&param.name))
+        .collect();
     let results = names.iter().map(shape_of).collect();
     (new, Collapsed { params, results })
 }
 
 /// Attributes that speak of shapes and axes.
 fn rewrite_call(value: &mut Expr, shape: &[Dim], plan: &Plan) {
-    let Some(prim) = value.as_call().and_then(|(path, _)| Prim::find(&path)) else { return };
-    let Ok(call) = prim::bind(prim, value) else { return };
+    let Some(prim) = value.as_call().and_then(|(path, _)| Prim::find(&path)) else {
+        return;
+    };
+    let Ok(call) = prim::bind(prim, value) else {
+        return;
+    };
     match prim {
         Prim::BroadcastTo => {
-            let Some(x) = call.operand("x").cloned() else { return };
+            let Some(x) = call.operand("x").cloned() else {
+                return;
+            };
             let dims = Expr::list(shape.iter().map(Dim::to_expr));
-            *value = Expr::call("R.broadcast_to", [x, Expr::call("R.shape", [dims])]).at(value.span);
+            *value =
+                Expr::call("R.broadcast_to", [x, Expr::call("R.shape", [dims])]).at(value.span);
         }
         Prim::Reduce(_) => {
-            let (Some(x), rank) = (call.operand("x").cloned(), plan.domain.len()) else { return };
+            let (Some(x), rank) = (call.operand("x").cloned(), plan.domain.len()) else {
+                return;
+            };
             let mut axes: Vec<usize> = match call.opt_ints("axis") {
                 Some(axes) => axes
                     .iter()
@@ -257,16 +303,23 @@ fn rewrite_calls(
             out.push(stmt);
             continue;
         };
-        let callee = value.as_call().and_then(|(path, _)| {
-            collapsed.get(path.strip_prefix("cls.")?)
-        });
+        let callee = value
+            .as_call()
+            .and_then(|(path, _)| collapsed.get(path.strip_prefix("cls.")?));
         let Some(callee) = callee else {
             out.push(stmt);
             continue;
         };
-        let shape_of = |name: &Name| info.vars.get(name).and_then(Type::as_known_tensor).map(|(_, shape)| shape);
+        let shape_of = |name: &Name| {
+            info.vars
+                .get(name)
+                .and_then(Type::as_known_tensor)
+                .map(|(_, shape)| shape)
+        };
         for (arg, shape) in super::graph::args_mut(value).iter_mut().zip(&callee.params) {
-            let Some(name) = arg.value.as_name().cloned() else { continue };
+            let Some(name) = arg.value.as_name().cloned() else {
+                continue;
+            };
             if shape_of(&name) != Some(shape.as_slice()) {
                 let view = names.fresh(&format!("{name}_view"));
                 out.push(Stmt::bind(&view, reshape(&arg.value, shape)).at(stmt.span));
@@ -288,7 +341,10 @@ fn rewrite_calls(
         }
         *target = match fresh.as_slice() {
             [one] => Expr::name(one),
-            many => Expr::new(ExprKind::Tuple { items: many.iter().map(Expr::name).collect(), parens: true }),
+            many => Expr::new(ExprKind::Tuple {
+                items: many.iter().map(Expr::name).collect(),
+                parens: true,
+            }),
         };
         out.push(stmt);
         out.extend(views);

@@ -16,13 +16,20 @@ use super::{Changed, PassCx, set_num_input};
 /// Runs the pass.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let before = module.clone();
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let mut counts = count_uses(&func.body);
         sweep(&mut func.body, &mut counts);
         if func.is_private() {
             continue;
         }
-        let num_input = cx.info.funcs.get(&func.name).map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx
+            .info
+            .funcs
+            .get(&func.name)
+            .map_or(func.params.len(), |info| info.num_input);
         let num_input = num_input.min(func.params.len());
         let total = func.params.len();
         let mut position = 0;
@@ -46,13 +53,17 @@ fn sweep(stmts: &mut Vec<Stmt>, counts: &mut BTreeMap<Name, usize>) {
             StmtKind::Assign { target, value, .. } => {
                 is_pure(value)
                     && matches!(target.kind, ExprKind::Name(_) | ExprKind::Tuple { .. })
-                    && bound_names(target).iter().all(|name| !is_read(name, counts))
+                    && bound_names(target)
+                        .iter()
+                        .all(|name| !is_read(name, counts))
                     && !value.is_call_of("R.match_cast")
                     && target.as_name().is_none_or(|name| *name != *"cls")
             }
             StmtKind::If { then, orelse, .. } => {
                 let results: Vec<Name> = then.iter().chain(&*orelse).flat_map(targets).collect();
-                let live = results.iter().any(|name| is_read(name, counts)) || has_effect(then) || has_effect(orelse);
+                let live = results.iter().any(|name| is_read(name, counts))
+                    || has_effect(then)
+                    || has_effect(orelse);
                 if live {
                     sweep(then, counts);
                     sweep(orelse, counts);
@@ -77,7 +88,11 @@ fn is_read(name: &Name, counts: &BTreeMap<Name, usize>) -> bool {
 }
 
 fn targets(stmt: &Stmt) -> Vec<Name> {
-    if let StmtKind::Assign { target, .. } = &stmt.kind { bound_names(target) } else { Vec::new() }
+    if let StmtKind::Assign { target, .. } = &stmt.kind {
+        bound_names(target)
+    } else {
+        Vec::new()
+    }
 }
 
 fn has_effect(stmts: &[Stmt]) -> bool {
@@ -98,11 +113,16 @@ fn forget(expr: &Expr, counts: &mut BTreeMap<Name, usize>) {
 
 /// Removes private functions that no function of the module reaches.
 fn sweep_funcs(module: &mut Module) {
-    let mut reached: BTreeSet<Name> =
-        module.funcs().filter(|func| !func.is_private()).map(|func| func.name.clone()).collect();
+    let mut reached: BTreeSet<Name> = module
+        .funcs()
+        .filter(|func| !func.is_private())
+        .map(|func| func.name.clone())
+        .collect();
     let mut work: Vec<Name> = reached.iter().cloned().collect();
     while let Some(name) = work.pop() {
-        let Some(func) = module.find_func(&name) else { continue };
+        let Some(func) = module.find_func(&name) else {
+            continue;
+        };
         for stmt in &func.body {
             for_each_expr(stmt, &mut |expr| {
                 callees(expr, &mut |callee| {

@@ -1,4 +1,7 @@
 //! x
-use irc_syntax::Module; use super::{Changed, PassCx};
+use super::{Changed, PassCx};
+use irc_syntax::Module;
 /// x
-pub fn run(_m: &mut Module, _cx: &mut PassCx) -> Changed { Changed::No }
+pub fn run(_m: &mut Module, _cx: &mut PassCx) -> Changed {
+    Changed::No
+}

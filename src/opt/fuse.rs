@@ -31,8 +31,14 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         }
     }
     let changed = !made.funcs.is_empty();
-    let at = module.items.iter().position(|item| matches!(item, Item::Func(_))).unwrap_or(0);
-    module.items.splice(at..at, made.funcs.into_iter().map(Item::Func));
+    let at = module
+        .items
+        .iter()
+        .position(|item| matches!(item, Item::Func(_)))
+        .unwrap_or(0);
+    module
+        .items
+        .splice(at..at, made.funcs.into_iter().map(Item::Func));
     Changed::from(changed)
 }
 
@@ -45,7 +51,11 @@ struct Made {
 
 impl Made {
     fn new(module: &Module) -> Self {
-        Self { names: NameSupply::of_module(module), funcs: Vec::new(), by_text: BTreeMap::new() }
+        Self {
+            names: NameSupply::of_module(module),
+            funcs: Vec::new(),
+            by_text: BTreeMap::new(),
+        }
     }
 }
 
@@ -122,7 +132,15 @@ impl<'a> Fuser<'a> {
                 escaping.extend(count_uses(orelse).into_keys());
             }
         }
-        Self { stmts, info, groups: Vec::new(), of_stmt: Vec::new(), maker, users, escaping }
+        Self {
+            stmts,
+            info,
+            groups: Vec::new(),
+            of_stmt: Vec::new(),
+            maker,
+            users,
+            escaping,
+        }
     }
 
     /// Decides the group of a statement; all statements before it have theirs.
@@ -131,13 +149,20 @@ impl<'a> Fuser<'a> {
         let (pattern, shape) = self.pattern_and_shape(at);
         let joined = pattern.and_then(|pattern| self.choose(at, pattern, &shape, &operands));
         let group = joined.unwrap_or_else(|| {
-            self.groups.push(Group { pattern, domain: shape.clone(), ..Group::default() });
+            self.groups.push(Group {
+                pattern,
+                domain: shape.clone(),
+                ..Group::default()
+            });
             self.groups.len() - 1
         });
         self.of_stmt.push(group);
         self.groups[group].members.push(at);
-        let deps: Vec<usize> =
-            operands.iter().map(|&operand| self.of_stmt[operand]).filter(|&dep| dep != group).collect();
+        let deps: Vec<usize> = operands
+            .iter()
+            .map(|&operand| self.of_stmt[operand])
+            .filter(|&dep| dep != group)
+            .collect();
         self.groups[group].deps.extend(deps);
         if pattern == Some(Pattern::Reduce) {
             let domain = self.operand_shape(at).unwrap_or_default();
@@ -180,7 +205,11 @@ impl<'a> Fuser<'a> {
     }
 
     fn value(&self, at: usize) -> Option<&Expr> {
-        if let StmtKind::Assign { value, .. } = &self.stmts[at].kind { Some(value) } else { None }
+        if let StmtKind::Assign { value, .. } = &self.stmts[at].kind {
+            Some(value)
+        } else {
+            None
+        }
     }
 
     /// The shape of a reduction's operand.
@@ -191,26 +220,45 @@ impl<'a> Fuser<'a> {
     /// The domain of a reduction with its reduced axes as 1.
     fn kept_shape(&self, at: usize, domain: &[Dim]) -> Vec<Dim> {
         let axes: Option<Vec<i64>> = self.value(at).and_then(|value| {
-            let axes = value.keyword("axis").or_else(|| value.positional().nth(1))?;
+            let axes = value
+                .keyword("axis")
+                .or_else(|| value.positional().nth(1))?;
             match axes.as_items() {
-                Some(items) => items.iter().map(|item| item.as_int().map(|axis| axis as i64)).collect(),
+                Some(items) => items
+                    .iter()
+                    .map(|item| item.as_int().map(|axis| axis as i64))
+                    .collect(),
                 None => axes.as_int().map(|axis| vec![axis as i64]),
             }
         });
         let rank = domain.len() as i64;
         let is_reduced = |axis: usize| match &axes {
-            Some(axes) => axes.iter().any(|&a| (if a < 0 { a + rank } else { a }) == axis as i64),
+            Some(axes) => axes
+                .iter()
+                .any(|&a| (if a < 0 { a + rank } else { a }) == axis as i64),
             None => true,
         };
         domain
             .iter()
             .enumerate()
-            .map(|(axis, dim)| if is_reduced(axis) { Dim::int(1) } else { dim.clone() })
+            .map(|(axis, dim)| {
+                if is_reduced(axis) {
+                    Dim::int(1)
+                } else {
+                    dim.clone()
+                }
+            })
             .collect()
     }
 
     /// The group that a statement joins, if any.
-    fn choose(&self, at: usize, pattern: Pattern, shape: &[Dim], operands: &[usize]) -> Option<usize> {
+    fn choose(
+        &self,
+        at: usize,
+        pattern: Pattern,
+        shape: &[Dim],
+        operands: &[usize],
+    ) -> Option<usize> {
         let mut candidates: Vec<usize> = operands.iter().map(|&from| self.of_stmt[from]).collect();
         candidates.sort_by_key(|&group| (self.groups[group].pattern.map(|p| p.weight()), group));
         candidates.dedup();
@@ -223,9 +271,9 @@ impl<'a> Fuser<'a> {
                 (Pattern::ElementWise, Some(pattern)) => {
                     pattern.takes_epilogue() && shape == to.domain
                 }
-                (Pattern::Reduce, Some(Pattern::ElementWise)) => {
-                    self.operand_shape(at).is_some_and(|domain| domain == to.domain)
-                }
+                (Pattern::Reduce, Some(Pattern::ElementWise)) => self
+                    .operand_shape(at)
+                    .is_some_and(|domain| domain == to.domain),
                 (Pattern::Reduce, Some(Pattern::Reduce)) => {
                     self.operand_shape(at).is_some_and(|domain| {
                         domain == to.domain && Some(self.kept_shape(at, &domain)) == to.reduced
@@ -239,8 +287,13 @@ impl<'a> Fuser<'a> {
 
     /// Whether a reader of `operands` may join `group`: none of the others may depend on the group.
     fn stays_acyclic(&self, group: usize, operands: &[usize]) -> bool {
-        let others = operands.iter().map(|&from| self.of_stmt[from]).filter(|&other| other != group);
-        others.into_iter().all(|other| !self.depends_on(other, group))
+        let others = operands
+            .iter()
+            .map(|&from| self.of_stmt[from])
+            .filter(|&other| other != group);
+        others
+            .into_iter()
+            .all(|other| !self.depends_on(other, group))
     }
 
     fn depends_on(&self, from: usize, on: usize) -> bool {
@@ -275,9 +328,15 @@ impl<'a> Fuser<'a> {
                 continue;
             }
             let only_here = self.groups[other].members.iter().all(|&member| {
-                defined(&self.stmts[member]).iter().all(|name| !self.escaping.contains(name))
+                defined(&self.stmts[member])
+                    .iter()
+                    .all(|name| !self.escaping.contains(name))
                     && self.users[member].iter().all(|&user| {
-                        user == at || self.of_stmt.get(user).is_some_and(|&of| of == other || of == group)
+                        user == at
+                            || self
+                                .of_stmt
+                                .get(user)
+                                .is_some_and(|&of| of == other || of == group)
                     })
             });
             let deps = self.groups[other].deps.clone();
@@ -300,8 +359,12 @@ impl<'a> Fuser<'a> {
         self.groups[into].members.sort_unstable();
         self.groups[into].deps.extend(moved.deps);
         self.groups[from].merged_into = Some(into);
-        let resolved: BTreeSet<usize> =
-            self.groups[into].deps.iter().map(|&dep| self.resolve(dep)).filter(|&dep| dep != into).collect();
+        let resolved: BTreeSet<usize> = self.groups[into]
+            .deps
+            .iter()
+            .map(|&dep| self.resolve(dep))
+            .filter(|&dep| dep != into)
+            .collect();
         self.groups[into].deps = resolved;
     }
 
@@ -345,7 +408,9 @@ impl<'a> Fuser<'a> {
         let results: Vec<Name> = group
             .members
             .iter()
-            .filter(|&&at| self.users[at].iter().any(|user| !inside.contains(user)) || self.escapes(at))
+            .filter(|&&at| {
+                self.users[at].iter().any(|user| !inside.contains(user)) || self.escapes(at)
+            })
             .flat_map(|&at| defined(&self.stmts[at]))
             .collect();
         let (func, inputs) = self.outline(group, &results);
@@ -359,34 +424,49 @@ impl<'a> Fuser<'a> {
         };
         let mut stmt = Stmt::assign(target, call).at(last.and_then(|stmt| stmt.span));
         for &at in &group.members {
-            stmt.trivia.leading.extend(self.stmts[at].trivia.leading.iter().cloned());
+            stmt.trivia
+                .leading
+                .extend(self.stmts[at].trivia.leading.iter().cloned());
         }
         stmt.trivia.trailing = last.and_then(|stmt| stmt.trivia.trailing.clone());
         out.push(stmt);
     }
 
     fn value_span(&self, stmt: &Stmt) -> Option<irc_syntax::Span> {
-        if let StmtKind::Assign { value, .. } = &stmt.kind { value.span } else { None }
+        if let StmtKind::Assign { value, .. } = &stmt.kind {
+            value.span
+        } else {
+            None
+        }
     }
 
     fn escapes(&self, at: usize) -> bool {
-        defined(&self.stmts[at]).iter().any(|name| self.escaping.contains(name))
+        defined(&self.stmts[at])
+            .iter()
+            .any(|name| self.escaping.contains(name))
     }
 
     /// The private function of a group, and the names to call it with.
     fn outline(&self, group: &Group, results: &[Name]) -> (Func, Vec<Name>) {
         let mut func = Func::new(FuncKind::Graph, "group");
-        func.decorator.push(Arg { name: Some(Name::from("private")), value: Expr::bool(true) });
+        func.decorator.push(Arg {
+            name: Some(Name::from("private")),
+            value: Expr::bool(true),
+        });
         let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
         let mut inputs = Vec::new();
         let mut body = Vec::new();
         for (position, &at) in group.members.iter().enumerate() {
             let mut stmt = self.stmts[at].clone();
             stmt.trivia = irc_syntax::Trivia::default();
-            let StmtKind::Assign { target, ty, value } = &mut stmt.kind else { continue };
+            let StmtKind::Assign { target, ty, value } = &mut stmt.kind else {
+                continue;
+            };
             *ty = None;
             for_each_name(value, &mut |name| {
-                let Some(ty @ Type::Tensor(_)) = self.info.vars.get(name) else { return };
+                let Some(ty @ Type::Tensor(_)) = self.info.vars.get(name) else {
+                    return;
+                };
                 if !map.contains_key(name) {
                     let param = Name::from(format!("p{}", inputs.len()));
                     map.insert(name.clone(), Expr::name(&param));
@@ -402,9 +482,15 @@ impl<'a> Fuser<'a> {
             }
             body.push(stmt);
         }
-        let types: Vec<Expr> =
-            results.iter().filter_map(|name| self.info.vars.get(name)).map(type_to_expr).collect();
-        let values: Vec<Expr> = results.iter().filter_map(|name| map.get(name).cloned()).collect();
+        let types: Vec<Expr> = results
+            .iter()
+            .filter_map(|name| self.info.vars.get(name))
+            .map(type_to_expr)
+            .collect();
+        let values: Vec<Expr> = results
+            .iter()
+            .filter_map(|name| map.get(name).cloned())
+            .collect();
         let (value, ty) = match (values.as_slice(), types.as_slice()) {
             ([value], [ty]) => (value.clone(), ty.clone()),
             _ => (Expr::tuple(values), Expr::call("R.Tuple", types)),
@@ -422,7 +508,11 @@ impl<'a> Fuser<'a> {
     fn base_name(&self, group: &Group) -> String {
         let mut parts: Vec<String> = Vec::new();
         for &at in &group.members {
-            let path = self.value(at).and_then(Expr::as_call).map(|(path, _)| path).unwrap_or_default();
+            let path = self
+                .value(at)
+                .and_then(Expr::as_call)
+                .map(|(path, _)| path)
+                .unwrap_or_default();
             parts.push(path.rsplit('.').next().unwrap_or("op").to_owned());
         }
         if parts.len() == 1 {

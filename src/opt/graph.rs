@@ -30,7 +30,10 @@ pub fn for_each_name(expr: &Expr, visit: &mut impl FnMut(&Name)) {
             index.iter().for_each(|item| for_each_name(item, visit));
         }
         ExprKind::Slice { lo, hi, step } => {
-            [lo, hi, step].into_iter().flatten().for_each(|part| for_each_name(part, visit));
+            [lo, hi, step]
+                .into_iter()
+                .flatten()
+                .for_each(|part| for_each_name(part, visit));
         }
         ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
             items.iter().for_each(|item| for_each_name(item, visit));
@@ -44,10 +47,19 @@ pub fn for_each_name(expr: &Expr, visit: &mut impl FnMut(&Name)) {
             for_each_name(rhs, visit);
         }
         ExprKind::IfElse { cond, then, orelse } => {
-            [cond, then, orelse].into_iter().for_each(|part| for_each_name(part, visit));
+            [cond, then, orelse]
+                .into_iter()
+                .for_each(|part| for_each_name(part, visit));
         }
-        ExprKind::ListComp { element, target, iter, cond } => {
-            [element, target, iter].into_iter().for_each(|part| for_each_name(part, visit));
+        ExprKind::ListComp {
+            element,
+            target,
+            iter,
+            cond,
+        } => {
+            [element, target, iter]
+                .into_iter()
+                .for_each(|part| for_each_name(part, visit));
             cond.iter().for_each(|part| for_each_name(part, visit));
         }
         ExprKind::Int(_)
@@ -81,9 +93,13 @@ pub fn for_each_expr<'a>(stmt: &'a Stmt, visit: &mut impl FnMut(&'a Expr)) {
         }
         StmtKind::Declare { ty, .. } => visit(ty),
         StmtKind::Expr(value) => visit(value),
-        StmtKind::If { cond, then, orelse, .. } => {
+        StmtKind::If {
+            cond, then, orelse, ..
+        } => {
             visit(cond);
-            then.iter().chain(orelse).for_each(|stmt| for_each_expr(stmt, visit));
+            then.iter()
+                .chain(orelse)
+                .for_each(|stmt| for_each_expr(stmt, visit));
         }
         StmtKind::For { iter, body, .. } => {
             visit(iter);
@@ -116,7 +132,9 @@ pub fn count_uses(stmts: &[Stmt]) -> BTreeMap<Name, usize> {
     let mut counts = BTreeMap::new();
     for stmt in stmts {
         for_each_expr(stmt, &mut |expr| {
-            for_each_name(expr, &mut |name| *counts.entry(name.clone()).or_insert(0) += 1);
+            for_each_name(expr, &mut |name| {
+                *counts.entry(name.clone()).or_insert(0) += 1
+            });
         });
     }
     counts
@@ -136,14 +154,18 @@ pub fn substitute(expr: &mut Expr, map: &BTreeMap<Name, Expr>) {
             substitute(value, map);
         }
         ExprKind::Call { args, .. } => {
-            args.iter_mut().for_each(|arg| substitute(&mut arg.value, map));
+            args.iter_mut()
+                .for_each(|arg| substitute(&mut arg.value, map));
         }
         ExprKind::Index { value, index } => {
             substitute(value, map);
             index.iter_mut().for_each(|item| substitute(item, map));
         }
         ExprKind::Slice { lo, hi, step } => {
-            [lo, hi, step].into_iter().flatten().for_each(|part| substitute(part, map));
+            [lo, hi, step]
+                .into_iter()
+                .flatten()
+                .for_each(|part| substitute(part, map));
         }
         ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
             items.iter_mut().for_each(|item| substitute(item, map));
@@ -157,10 +179,19 @@ pub fn substitute(expr: &mut Expr, map: &BTreeMap<Name, Expr>) {
             substitute(rhs, map);
         }
         ExprKind::IfElse { cond, then, orelse } => {
-            [cond, then, orelse].into_iter().for_each(|part| substitute(part, map));
+            [cond, then, orelse]
+                .into_iter()
+                .for_each(|part| substitute(part, map));
         }
-        ExprKind::ListComp { element, iter, cond, .. } => {
-            [element, iter].into_iter().for_each(|part| substitute(part, map));
+        ExprKind::ListComp {
+            element,
+            iter,
+            cond,
+            ..
+        } => {
+            [element, iter]
+                .into_iter()
+                .for_each(|part| substitute(part, map));
             cond.iter_mut().for_each(|part| substitute(part, map));
         }
         ExprKind::Int(_)
@@ -175,7 +206,8 @@ pub fn substitute(expr: &mut Expr, map: &BTreeMap<Name, Expr>) {
 
 /// [`substitute`] in every expression of a statement, nested blocks included; targets keep their names.
 pub fn substitute_stmt(stmt: &mut Stmt, map: &BTreeMap<Name, Expr>) {
-    let block = |stmts: &mut Vec<Stmt>| stmts.iter_mut().for_each(|stmt| substitute_stmt(stmt, map));
+    let block =
+        |stmts: &mut Vec<Stmt>| stmts.iter_mut().for_each(|stmt| substitute_stmt(stmt, map));
     match &mut stmt.kind {
         StmtKind::Assign { target, ty, value } => {
             if let ExprKind::Index { .. } = target.kind {
@@ -186,7 +218,9 @@ pub fn substitute_stmt(stmt: &mut Stmt, map: &BTreeMap<Name, Expr>) {
         }
         StmtKind::Declare { ty, .. } => substitute(ty, map),
         StmtKind::Expr(value) => substitute(value, map),
-        StmtKind::If { cond, then, orelse, .. } => {
+        StmtKind::If {
+            cond, then, orelse, ..
+        } => {
             substitute(cond, map);
             block(then);
             block(orelse);
@@ -206,7 +240,9 @@ pub fn substitute_stmt(stmt: &mut Stmt, map: &BTreeMap<Name, Expr>) {
         StmtKind::Return(value) => value.iter_mut().for_each(|value| substitute(value, map)),
         StmtKind::Assert { cond, message } => {
             substitute(cond, map);
-            message.iter_mut().for_each(|message| substitute(message, map));
+            message
+                .iter_mut()
+                .for_each(|message| substitute(message, map));
         }
         StmtKind::Func(func) => block(&mut func.body),
         StmtKind::Break
@@ -231,15 +267,21 @@ pub fn returned(stmts: &[Stmt]) -> Vec<&Expr> {
 /// Whether a call only computes: everything but calls for an effect.
 pub fn is_pure(value: &Expr) -> bool {
     value.as_call().is_none_or(|(path, _)| {
-        !matches!(path.as_str(), "R.print" | "R.assert_op" | "R.call_packed" | "R.output")
-            && !path.starts_with("R.memory.")
+        !matches!(
+            path.as_str(),
+            "R.print" | "R.assert_op" | "R.call_packed" | "R.output"
+        ) && !path.starts_with("R.memory.")
             && !path.starts_with("R.builtin.")
     })
 }
 
 /// The positional arguments of a call, to change.
 pub fn args_mut(value: &mut Expr) -> &mut [Arg] {
-    if let ExprKind::Call { args, .. } = &mut value.kind { args } else { &mut [] }
+    if let ExprKind::Call { args, .. } = &mut value.kind {
+        args
+    } else {
+        &mut []
+    }
 }
 
 /// Runs `rewrite` on the body of every graph function and on the blocks inside it, innermost first.
@@ -253,7 +295,10 @@ pub fn for_each_block(module: &mut Module, rewrite: &mut impl FnMut(&Name, &mut 
         }
         rewrite(name, stmts);
     }
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let name = func.name.clone();
         walk(&name, &mut func.body, rewrite);
     }

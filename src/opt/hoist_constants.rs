@@ -27,7 +27,11 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             names: NameSupply::of_func(func),
             made: Vec::new(),
             by_text: BTreeMap::new(),
-            taken: cx.weights.iter().map(|(name, _)| Name::from(name)).collect(),
+            taken: cx
+                .weights
+                .iter()
+                .map(|(name, _)| Name::from(name))
+                .collect(),
         };
         for name in &hoist.taken {
             hoist.names.take(name);
@@ -37,10 +41,15 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             continue;
         }
         changed = true;
-        let num_input = cx.info.funcs.get(&func.name).map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx
+            .info
+            .funcs
+            .get(&func.name)
+            .map_or(func.params.len(), |info| info.num_input);
         set_num_input(func, num_input.min(func.params.len()));
         for (name, tensor) in hoist.made {
-            func.params.push(Param::new(&name, type_to_expr(&type_of(&tensor))));
+            func.params
+                .push(Param::new(&name, type_to_expr(&type_of(&tensor))));
             cx.weights.insert(name.as_str(), tensor);
         }
     }
@@ -49,7 +58,14 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
 
 /// The type of a value of known content.
 pub(super) fn type_of(tensor: &Tensor) -> Type {
-    Type::tensor(tensor.dtype, tensor.shape.iter().map(|&extent| Dim::from(extent)).collect())
+    Type::tensor(
+        tensor.dtype,
+        tensor
+            .shape
+            .iter()
+            .map(|&extent| Dim::from(extent))
+            .collect(),
+    )
 }
 
 struct Hoist {
@@ -68,7 +84,10 @@ impl Hoist {
                     self.block(orelse);
                 }
                 StmtKind::Assign { target, value, .. } => {
-                    let base = target.as_name().map_or("const", |name| name.as_str()).to_owned();
+                    let base = target
+                        .as_name()
+                        .map_or("const", |name| name.as_str())
+                        .to_owned();
                     if value.is_call_of("R.const") {
                         self.operand(value, &base);
                         continue;
@@ -100,8 +119,12 @@ impl Hoist {
         if !value.is_call_of("R.const") {
             return;
         }
-        let ExprKind::Call { args, .. } = &value.kind else { return };
-        let Ok(tensor) = parse_const(args) else { return };
+        let ExprKind::Call { args, .. } = &value.kind else {
+            return;
+        };
+        let Ok(tensor) = parse_const(args) else {
+            return;
+        };
         if tensor.shape.is_empty() {
             return;
         }

@@ -57,7 +57,12 @@ pub struct PassCx<'a> {
 impl<'a> PassCx<'a> {
     /// A context without types yet; the runner fills them in.
     pub fn new(lib: &'a Library, weights: &'a mut Weights) -> Self {
-        Self { lib, weights, info: Info::default(), diags: Vec::new() }
+        Self {
+            lib,
+            weights,
+            info: Info::default(),
+            diags: Vec::new(),
+        }
     }
 
     /// Checks the module again.
@@ -66,8 +71,10 @@ impl<'a> PassCx<'a> {
     /// The module's faults: the user's before the first pass, a pass's own after it.
     pub fn recheck(&mut self, module: &Module) -> Result<(), Vec<Diagnostic>> {
         let (info, diags) = check::check(module, self.lib);
-        let errors: Vec<Diagnostic> =
-            diags.into_iter().filter(|diag| diag.severity == Severity::Error).collect();
+        let errors: Vec<Diagnostic> = diags
+            .into_iter()
+            .filter(|diag| diag.severity == Severity::Error)
+            .collect();
         if errors.is_empty() {
             self.info = info;
             Ok(())
@@ -89,20 +96,76 @@ pub struct Pass {
 
 /// Every pass, in the order of the pipeline.
 pub const PASSES: &[Pass] = &[
-    Pass { name: "lift", run: lift::run, summary: "expand imported operators into R.* calls" },
-    Pass { name: "normalize", run: normalize::run, summary: "one operator a binding, unique names" },
-    Pass { name: "legalize", run: legalize::run, summary: "expand composite operators into primitives" },
-    Pass { name: "simplify", run: simplify::run, summary: "algebraic identities on tensors" },
-    Pass { name: "fold_constants", run: fold_constants::run, summary: "compute what depends on constants only" },
-    Pass { name: "common_subexpr", run: common_subexpr::run, summary: "compute equal values once" },
-    Pass { name: "dead_code", run: dead_code::run, summary: "remove what nothing reads" },
-    Pass { name: "channels_last", run: channels_last::run, summary: "convolutions with the channels last" },
-    Pass { name: "hoist_constants", run: hoist_constants::run, summary: "constant operands become weights" },
-    Pass { name: "own_results", run: own_results::run, summary: "copy results that are no kernel's own" },
-    Pass { name: "fuse", run: fuse::run, summary: "group bindings into kernels" },
-    Pass { name: "collapse_axes", run: collapse_axes::run, summary: "merge axes that are walked together" },
-    Pass { name: "lower", run: lower::run, summary: "turn groups into loops" },
-    Pass { name: "plan_memory", run: plan_memory::run, summary: "place every tensor" },
+    Pass {
+        name: "lift",
+        run: lift::run,
+        summary: "expand imported operators into R.* calls",
+    },
+    Pass {
+        name: "normalize",
+        run: normalize::run,
+        summary: "one operator a binding, unique names",
+    },
+    Pass {
+        name: "legalize",
+        run: legalize::run,
+        summary: "expand composite operators into primitives",
+    },
+    Pass {
+        name: "simplify",
+        run: simplify::run,
+        summary: "algebraic identities on tensors",
+    },
+    Pass {
+        name: "fold_constants",
+        run: fold_constants::run,
+        summary: "compute what depends on constants only",
+    },
+    Pass {
+        name: "common_subexpr",
+        run: common_subexpr::run,
+        summary: "compute equal values once",
+    },
+    Pass {
+        name: "dead_code",
+        run: dead_code::run,
+        summary: "remove what nothing reads",
+    },
+    Pass {
+        name: "channels_last",
+        run: channels_last::run,
+        summary: "convolutions with the channels last",
+    },
+    Pass {
+        name: "hoist_constants",
+        run: hoist_constants::run,
+        summary: "constant operands become weights",
+    },
+    Pass {
+        name: "own_results",
+        run: own_results::run,
+        summary: "copy results that are no kernel's own",
+    },
+    Pass {
+        name: "fuse",
+        run: fuse::run,
+        summary: "group bindings into kernels",
+    },
+    Pass {
+        name: "collapse_axes",
+        run: collapse_axes::run,
+        summary: "merge axes that are walked together",
+    },
+    Pass {
+        name: "lower",
+        run: lower::run,
+        summary: "turn groups into loops",
+    },
+    Pass {
+        name: "plan_memory",
+        run: plan_memory::run,
+        summary: "place every tensor",
+    },
 ];
 
 /// The pass of a name.
@@ -129,7 +192,10 @@ pub fn run_passes(
         after(pass.name, module, changed);
         if changed == Changed::Yes {
             cx.recheck(module).map_err(|diags| {
-                diags.into_iter().map(|diag| diag.note(format!("after the pass `{}`", pass.name))).collect::<Vec<_>>()
+                diags
+                    .into_iter()
+                    .map(|diag| diag.note(format!("after the pass `{}`", pass.name)))
+                    .collect::<Vec<_>>()
             })?;
         }
     }
@@ -144,13 +210,22 @@ pub(crate) fn set_num_input(func: &mut Func, num_input: usize) {
 /// Sets one attribute of a graph function, in the order of keys.
 pub(crate) fn set_func_attr(func: &mut Func, key: &str, value: Expr) {
     for stmt in &mut func.body {
-        let StmtKind::Expr(call) = &mut stmt.kind else { continue };
+        let StmtKind::Expr(call) = &mut stmt.kind else {
+            continue;
+        };
         if !call.is_call_of("R.func_attr") {
             continue;
         }
-        let ExprKind::Call { args, .. } = &mut call.kind else { continue };
-        let Some(ExprKind::Dict(items)) = args.first_mut().map(|arg| &mut arg.value.kind) else { continue };
-        match items.iter_mut().find(|(name, _)| name.as_str() == Some(key)) {
+        let ExprKind::Call { args, .. } = &mut call.kind else {
+            continue;
+        };
+        let Some(ExprKind::Dict(items)) = args.first_mut().map(|arg| &mut arg.value.kind) else {
+            continue;
+        };
+        match items
+            .iter_mut()
+            .find(|(name, _)| name.as_str() == Some(key))
+        {
             Some((_, old)) => *old = value,
             None => {
                 items.push((Expr::str(key), value));
@@ -160,5 +235,6 @@ pub(crate) fn set_func_attr(func: &mut Func, key: &str, value: Expr) {
         return;
     }
     let attrs = Expr::dict([(key.to_owned(), value)]);
-    func.body.insert(0, Stmt::expr(Expr::call("R.func_attr", [attrs])));
+    func.body
+        .insert(0, Stmt::expr(Expr::call("R.func_attr", [attrs])));
 }

@@ -12,9 +12,7 @@
 use std::collections::BTreeMap;
 
 use irc_syntax::names::NameSupply;
-use irc_syntax::{
-    BinaryOp, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp,
-};
+use irc_syntax::{BinaryOp, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp};
 
 use super::graph::{bound_names, substitute, substitute_stmt};
 use super::{Changed, PassCx};
@@ -23,7 +21,10 @@ use crate::check::{FuncInfo, Type};
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let before = module.clone();
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         normalize_func(func, &info);
     }
@@ -31,7 +32,11 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
 }
 
 fn normalize_func(func: &mut Func, info: &FuncInfo) {
-    let mut cx = Normalizer { names: NameSupply::of_func(func), info, seen: BTreeMap::new() };
+    let mut cx = Normalizer {
+        names: NameSupply::of_func(func),
+        info,
+        seen: BTreeMap::new(),
+    };
     for param in &func.params {
         cx.seen.insert(param.name.clone(), Expr::name(&param.name));
     }
@@ -48,7 +53,9 @@ fn flatten_dataflow(stmts: Vec<Stmt>) -> Vec<Stmt> {
                 let first = flat.len();
                 flat.extend(flatten_dataflow(body));
                 if let Some(head) = flat.get_mut(first) {
-                    head.trivia.leading.splice(0..0, stmt.trivia.leading.drain(..));
+                    head.trivia
+                        .leading
+                        .splice(0..0, stmt.trivia.leading.drain(..));
                 }
             }
             StmtKind::Expr(ref value) if value.is_call_of("R.output") => {}
@@ -78,7 +85,11 @@ impl Normalizer<'_> {
     fn stmt(&mut self, mut stmt: Stmt, keep: Option<&[Name]>, out: &mut Vec<Stmt>) {
         let renames = self.renames();
         match stmt.kind {
-            StmtKind::Assign { target, ty, mut value } => {
+            StmtKind::Assign {
+                target,
+                ty,
+                mut value,
+            } => {
                 substitute(&mut value, &renames);
                 let hint = bound_names(&target).first().cloned();
                 let value = self.value(value, hint.as_deref(), out);
@@ -89,7 +100,11 @@ impl Normalizer<'_> {
                     self.seen.insert(name.clone(), value);
                     return;
                 }
-                let target = if kept { target } else { self.rename_target(target) };
+                let target = if kept {
+                    target
+                } else {
+                    self.rename_target(target)
+                };
                 stmt.kind = StmtKind::Assign { target, ty, value };
                 out.push(stmt);
             }
@@ -105,7 +120,12 @@ impl Normalizer<'_> {
                 stmt.kind = StmtKind::Expr(value);
                 out.push(stmt);
             }
-            StmtKind::If { mut cond, then, orelse, else_trivia } => {
+            StmtKind::If {
+                mut cond,
+                then,
+                orelse,
+                else_trivia,
+            } => {
                 substitute(&mut cond, &renames);
                 let cond = self.atom(cond, "cond", out);
                 let results = common_results(&then, &orelse);
@@ -117,7 +137,12 @@ impl Normalizer<'_> {
                 for name in &results {
                     self.seen.insert(name.clone(), Expr::name(name));
                 }
-                stmt.kind = StmtKind::If { cond, then, orelse, else_trivia };
+                stmt.kind = StmtKind::If {
+                    cond,
+                    then,
+                    orelse,
+                    else_trivia,
+                };
                 out.push(stmt);
             }
             _ => {
@@ -139,7 +164,11 @@ impl Normalizer<'_> {
     fn rename_target(&mut self, mut target: Expr) -> Expr {
         let mut map = BTreeMap::new();
         for name in bound_names(&target) {
-            let new = if self.seen.contains_key(&name) { self.names.fresh(&name) } else { name.clone() };
+            let new = if self.seen.contains_key(&name) {
+                self.names.fresh(&name)
+            } else {
+                name.clone()
+            };
             self.seen.insert(name.clone(), Expr::name(&new));
             map.insert(name, Expr::name(&new));
         }
@@ -170,12 +199,16 @@ impl Normalizer<'_> {
                 ExprKind::Call { func, args }
             }
             ExprKind::Tuple { items, parens } => ExprKind::Tuple {
-                items: items.into_iter().map(|item| self.atom(item, "lv", out)).collect(),
+                items: items
+                    .into_iter()
+                    .map(|item| self.atom(item, "lv", out))
+                    .collect(),
                 parens,
             },
-            ExprKind::Index { value, index } => {
-                ExprKind::Index { value: Box::new(self.atom(*value, "lv", out)), index }
-            }
+            ExprKind::Index { value, index } => ExprKind::Index {
+                value: Box::new(self.atom(*value, "lv", out)),
+                index,
+            },
             other => other,
         };
         Expr { kind, span, trivia }
@@ -185,12 +218,26 @@ impl Normalizer<'_> {
     fn operand(&mut self, value: Expr, base: &str, out: &mut Vec<Stmt>) -> Expr {
         match value.kind {
             ExprKind::Tuple { items, parens } => {
-                let items = items.into_iter().map(|item| self.operand(item, base, out)).collect();
-                Expr { kind: ExprKind::Tuple { items, parens }, span: value.span, trivia: value.trivia }
+                let items = items
+                    .into_iter()
+                    .map(|item| self.operand(item, base, out))
+                    .collect();
+                Expr {
+                    kind: ExprKind::Tuple { items, parens },
+                    span: value.span,
+                    trivia: value.trivia,
+                }
             }
             ExprKind::List(items) => {
-                let items = items.into_iter().map(|item| self.operand(item, base, out)).collect();
-                Expr { kind: ExprKind::List(items), span: value.span, trivia: value.trivia }
+                let items = items
+                    .into_iter()
+                    .map(|item| self.operand(item, base, out))
+                    .collect();
+                Expr {
+                    kind: ExprKind::List(items),
+                    span: value.span,
+                    trivia: value.trivia,
+                }
             }
             _ => self.atom(value, base, out),
         }
@@ -211,8 +258,15 @@ impl Normalizer<'_> {
 
     fn atom_or_tuple(&mut self, value: Expr, out: &mut Vec<Stmt>) -> Expr {
         if let ExprKind::Tuple { items, parens } = value.kind {
-            let items = items.into_iter().map(|item| self.atom_or_tuple(item, out)).collect();
-            return Expr { kind: ExprKind::Tuple { items, parens }, span: value.span, trivia: value.trivia };
+            let items = items
+                .into_iter()
+                .map(|item| self.atom_or_tuple(item, out))
+                .collect();
+            return Expr {
+                kind: ExprKind::Tuple { items, parens },
+                span: value.span,
+                trivia: value.trivia,
+            };
         }
         self.atom(value, "gv", out)
     }
@@ -225,7 +279,10 @@ impl Normalizer<'_> {
             ExprKind::Binary { lhs, rhs, .. } => self.is_tensor(lhs) || self.is_tensor(rhs),
             ExprKind::Unary { value, .. } => self.is_tensor(value),
             ExprKind::Index { value, .. } => value.as_name().is_some_and(|name| {
-                matches!(self.info.vars.get(name), Some(Type::Tuple(_) | Type::Seq(_)))
+                matches!(
+                    self.info.vars.get(name),
+                    Some(Type::Tuple(_) | Type::Seq(_))
+                )
             }),
             _ => false,
         }
@@ -258,12 +315,16 @@ impl Normalizer<'_> {
 
     fn dtype_of(&self, value: &Expr) -> Option<String> {
         match &value.kind {
-            ExprKind::Name(name) => {
-                Some(self.info.vars.get(name)?.as_tensor()?.dtype?.name().to_owned())
-            }
-            ExprKind::Binary { lhs, rhs, .. } => {
-                self.dtype_of(lhs).or_else(|| self.dtype_of(rhs))
-            }
+            ExprKind::Name(name) => Some(
+                self.info
+                    .vars
+                    .get(name)?
+                    .as_tensor()?
+                    .dtype?
+                    .name()
+                    .to_owned(),
+            ),
+            ExprKind::Binary { lhs, rhs, .. } => self.dtype_of(lhs).or_else(|| self.dtype_of(rhs)),
             ExprKind::Unary { value, .. } => self.dtype_of(value),
             ExprKind::Call { .. } => {
                 let mut args = value.positional();
@@ -310,21 +371,23 @@ fn common_results(then: &[Stmt], orelse: &[Stmt]) -> Vec<Name> {
             .flat_map(|stmt| match &stmt.kind {
                 StmtKind::Assign { target, .. } => bound_names(target),
                 StmtKind::If { then, orelse, .. } => common_results(then, orelse),
-                StmtKind::With { body, .. } => {
-                    body.iter()
-                        .filter_map(|stmt| match &stmt.kind {
-                            StmtKind::Assign { target, .. } => Some(bound_names(target)),
-                            _ => None,
-                        })
-                        .flatten()
-                        .collect()
-                }
+                StmtKind::With { body, .. } => body
+                    .iter()
+                    .filter_map(|stmt| match &stmt.kind {
+                        StmtKind::Assign { target, .. } => Some(bound_names(target)),
+                        _ => None,
+                    })
+                    .flatten()
+                    .collect(),
                 _ => Vec::new(),
             })
             .collect()
     };
     let right = bound(orelse);
-    let mut common: Vec<Name> = bound(then).into_iter().filter(|name| right.contains(name)).collect();
+    let mut common: Vec<Name> = bound(then)
+        .into_iter()
+        .filter(|name| right.contains(name))
+        .collect();
     common.dedup();
     common
 }

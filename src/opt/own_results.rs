@@ -29,20 +29,34 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         let owned = owned_names(&func.body);
         let mut names = NameSupply::of_func(func);
-        let Some(last) = func.body.pop() else { continue };
-        let Stmt { kind: StmtKind::Return(Some(mut value)), trivia, span } = last else {
+        let Some(last) = func.body.pop() else {
+            continue;
+        };
+        let Stmt {
+            kind: StmtKind::Return(Some(mut value)),
+            trivia,
+            span,
+        } = last
+        else {
             func.body.push(last);
             continue;
         };
         let mut returned = BTreeSet::new();
         let mut copies = Vec::new();
         let mut own = |item: &mut Expr| {
-            let fresh = item.as_name().is_some_and(|name| owned.contains(name) && returned.insert(name.clone()));
+            let fresh = item
+                .as_name()
+                .is_some_and(|name| owned.contains(name) && returned.insert(name.clone()));
             if fresh {
                 return;
             }
-            let base = item.as_name().map_or("result", |name| name.as_str()).to_owned();
-            let Some(copy) = copy_of(item, &info) else { return };
+            let base = item
+                .as_name()
+                .map_or("result", |name| name.as_str())
+                .to_owned();
+            let Some(copy) = copy_of(item, &info) else {
+                return;
+            };
             let name = names.fresh(&format!("{base}_out"));
             copies.push(Stmt::bind(&name, copy).at(item.span));
             *item = Expr::name(name).at(item.span);
@@ -50,7 +64,11 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         for_each_item(&mut value, &info, &mut own);
         changed |= !copies.is_empty();
         func.body.extend(copies);
-        func.body.push(Stmt { kind: StmtKind::Return(Some(value)), trivia, span });
+        func.body.push(Stmt {
+            kind: StmtKind::Return(Some(value)),
+            trivia,
+            span,
+        });
     }
     Changed::from(changed)
 }
@@ -58,7 +76,9 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
 /// Calls `visit` with each tensor of a returned value; a tuple held by a name stays whole.
 fn for_each_item(value: &mut Expr, info: &FuncInfo, visit: &mut impl FnMut(&mut Expr)) {
     match &mut value.kind {
-        ExprKind::Tuple { items, .. } => items.iter_mut().for_each(|item| for_each_item(item, info, visit)),
+        ExprKind::Tuple { items, .. } => items
+            .iter_mut()
+            .for_each(|item| for_each_item(item, info, visit)),
         ExprKind::Name(name) if !matches!(info.vars.get(name), Some(Type::Tensor(_))) => {}
         _ => visit(value),
     }
@@ -78,7 +98,9 @@ fn copy_of(value: &Expr, info: &FuncInfo) -> Option<Expr> {
 fn owned_names(stmts: &[Stmt]) -> BTreeSet<Name> {
     let mut owned = BTreeSet::new();
     for stmt in stmts {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else { continue };
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            continue;
+        };
         if pattern_of(value).is_some() || value.is_call_of("R.call_tir") {
             owned.extend(bound_names(target));
         }

@@ -78,10 +78,17 @@ pub fn pattern_of(value: &Expr) -> Option<Pattern> {
             Pattern::Opaque
         }
         Prim::ScatterNd | Prim::Sort | Prim::Argsort => Pattern::Opaque,
-        Prim::Reshape | Prim::Const | Prim::Nonzero | Prim::Unique | Prim::ShapeOf | Prim::Shape => {
+        Prim::Reshape
+        | Prim::Const
+        | Prim::Nonzero
+        | Prim::Unique
+        | Prim::ShapeOf
+        | Prim::Shape => {
             return None;
         }
-        Prim::TensorToShape | Prim::MatchCast | Prim::CallTir | Prim::CallTirInplace => return None,
+        Prim::TensorToShape | Prim::MatchCast | Prim::CallTir | Prim::CallTirInplace => {
+            return None;
+        }
         Prim::CallDpsPacked | Prim::CallPurePacked | Prim::CallPacked => return None,
     })
 }

@@ -28,7 +28,10 @@ const ALIGNMENT: i64 = 64;
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut changed = false;
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         match plan_func(func, &info) {
             Ok(planned) => changed |= planned,
@@ -65,11 +68,23 @@ fn plan_func(func: &mut Func, info: &FuncInfo) -> Result<bool, Diagnostic> {
             known.extend(dims.iter().filter_map(Dim::as_sym).cloned());
         }
     }
-    known.extend(info.params.iter().filter(|(_, ty)| matches!(ty, Type::Scalar(_))).map(|(name, _)| name.clone()));
-    let mut planner = Planner { info, names: NameSupply::of_func(func), known, head: Vec::new() };
+    known.extend(
+        info.params
+            .iter()
+            .filter(|(_, ty)| matches!(ty, Type::Scalar(_)))
+            .map(|(name, _)| name.clone()),
+    );
+    let mut planner = Planner {
+        info,
+        names: NameSupply::of_func(func),
+        known,
+        head: Vec::new(),
+    };
     let before = func.body.clone();
-    let results: BTreeSet<Name> =
-        returned(&func.body).into_iter().filter_map(|value| value.as_name().cloned()).collect();
+    let results: BTreeSet<Name> = returned(&func.body)
+        .into_iter()
+        .filter_map(|value| value.as_name().cloned())
+        .collect();
     let body = std::mem::take(&mut func.body);
     let (start, body): (Vec<Stmt>, Vec<Stmt>) = split_head(body);
     let body = planner.block(body, &results)?;
@@ -89,27 +104,48 @@ fn split_head(body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
         }
         _ => false,
     };
-    let at = body.iter().position(|stmt| !is_head(stmt)).unwrap_or(body.len());
+    let at = body
+        .iter()
+        .position(|stmt| !is_head(stmt))
+        .unwrap_or(body.len());
     let mut start = body;
     let rest = start.split_off(at);
     (start, rest)
 }
 
 impl Planner<'_> {
-    fn block(&mut self, stmts: Vec<Stmt>, results: &BTreeSet<Name>) -> Result<Vec<Stmt>, Diagnostic> {
+    fn block(
+        &mut self,
+        stmts: Vec<Stmt>,
+        results: &BTreeSet<Name>,
+    ) -> Result<Vec<Stmt>, Diagnostic> {
         let last_read = last_reads(&stmts);
         let mut storages: Vec<Storage> = Vec::new();
         let mut held: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut out: Vec<(usize, Stmt)> = Vec::new();
         for (at, stmt) in stmts.into_iter().enumerate() {
             match stmt.kind {
-                StmtKind::If { cond, then, orelse, else_trivia } => {
+                StmtKind::If {
+                    cond,
+                    then,
+                    orelse,
+                    else_trivia,
+                } => {
                     let then = self.block(then, &BTreeSet::new())?;
                     let orelse = self.block(orelse, &BTreeSet::new())?;
-                    let kind = StmtKind::If { cond, then, orelse, else_trivia };
+                    let kind = StmtKind::If {
+                        cond,
+                        then,
+                        orelse,
+                        else_trivia,
+                    };
                     out.push((at, Stmt { kind, ..stmt }));
                 }
-                StmtKind::Assign { ref target, ref value, .. } if value.is_call_of("R.call_tir") => {
+                StmtKind::Assign {
+                    ref target,
+                    ref value,
+                    ..
+                } if value.is_call_of("R.call_tir") => {
                     let mut outs = Vec::new();
                     for name in bound_names(target) {
                         let alloc = if results.contains(&name) {
@@ -144,7 +180,12 @@ impl Planner<'_> {
             let size = Expr::call("R.shape", [Expr::list([storage.bytes.to_expr()])]);
             let args = [size, Expr::int(0), Expr::str("global"), Expr::str("uint8")];
             let stmt = Stmt::bind(&storage.name, Expr::call("R.memory.alloc_storage", args));
-            if storage.bytes.symbols().iter().all(|symbol| self.known.contains(symbol)) {
+            if storage
+                .bytes
+                .symbols()
+                .iter()
+                .all(|symbol| self.known.contains(symbol))
+            {
                 self.head.push(stmt);
             } else {
                 late.entry(storage.at).or_default().push(stmt);
@@ -160,26 +201,44 @@ impl Planner<'_> {
 
     fn tensor(&self, name: &Name) -> Result<(DType, Vec<Dim>), Diagnostic> {
         let known = self.info.vars.get(name).and_then(Type::as_known_tensor);
-        known.map(|(dtype, shape)| (dtype, shape.to_vec())).ok_or_else(|| {
-            Diagnostic::error("unknown-shape", format!("the shape of `{name}` is not known, so it has no place"))
-        })
+        known
+            .map(|(dtype, shape)| (dtype, shape.to_vec()))
+            .ok_or_else(|| {
+                Diagnostic::error(
+                    "unknown-shape",
+                    format!("the shape of `{name}` is not known, so it has no place"),
+                )
+            })
     }
 
     /// `R.builtin.alloc_tensor(R.shape([…]), R.dtype("float32"), 0)`.
     fn result(&self, name: &Name) -> Result<Expr, Diagnostic> {
         let (dtype, shape) = self.tensor(name)?;
         let dtype = Expr::call("R.dtype", [Expr::str(dtype.name())]);
-        Ok(Expr::call("R.builtin.alloc_tensor", [shape_value(&shape), dtype, Expr::int(0)]))
+        Ok(Expr::call(
+            "R.builtin.alloc_tensor",
+            [shape_value(&shape), dtype, Expr::int(0)],
+        ))
     }
 
     /// A storage for a tensor, and `R.memory.alloc_tensor(storage, 0, R.shape([…]), "float32")`.
-    fn place(&mut self, name: &Name, at: usize, storages: &mut Vec<Storage>) -> Result<(usize, Expr), Diagnostic> {
+    fn place(
+        &mut self,
+        name: &Name,
+        at: usize,
+        storages: &mut Vec<Storage>,
+    ) -> Result<(usize, Expr), Diagnostic> {
         let (dtype, shape) = self.tensor(name)?;
         let bytes = &shape.iter().product::<Dim>() * &Dim::int(dtype.bytes() as i64);
         let bytes = &bytes.ceil_div(&Dim::int(ALIGNMENT)) * &Dim::int(ALIGNMENT);
         let chosen = self.choose(&bytes, storages).unwrap_or_else(|| {
             let name = self.names.fresh("storage");
-            storages.push(Storage { name, bytes: bytes.clone(), at, free: true });
+            storages.push(Storage {
+                name,
+                bytes: bytes.clone(),
+                at,
+                free: true,
+            });
             storages.len() - 1
         });
         let storage = &mut storages[chosen];
@@ -188,7 +247,12 @@ impl Planner<'_> {
             storage.bytes = bytes;
         }
         let place = Expr::name(&storage.name);
-        let args = [place, Expr::int(0), shape_value(&shape), Expr::str(dtype.name())];
+        let args = [
+            place,
+            Expr::int(0),
+            shape_value(&shape),
+            Expr::str(dtype.name()),
+        ];
         Ok((chosen, Expr::call("R.memory.alloc_tensor", args)))
     }
 
@@ -196,7 +260,11 @@ impl Planner<'_> {
     fn choose(&self, bytes: &Dim, storages: &[Storage]) -> Option<usize> {
         let facts = &self.info.facts;
         let mut best: Option<(usize, bool)> = None;
-        for (at, storage) in storages.iter().enumerate().filter(|(_, storage)| storage.free) {
+        for (at, storage) in storages
+            .iter()
+            .enumerate()
+            .filter(|(_, storage)| storage.free)
+        {
             let suffices = facts.prove_le(bytes, &storage.bytes) == Some(true);
             let grows = facts.prove_le(&storage.bytes, bytes) == Some(true)
                 && storage.bytes.symbols() == bytes.symbols();
@@ -208,8 +276,12 @@ impl Planner<'_> {
                 Some((old, old_suffices)) => match (old_suffices, suffices) {
                     (true, false) => false,
                     (false, true) => true,
-                    (true, true) => facts.prove_lt(&storage.bytes, &storages[old].bytes) == Some(true),
-                    (false, false) => facts.prove_lt(&storages[old].bytes, &storage.bytes) == Some(true),
+                    (true, true) => {
+                        facts.prove_lt(&storage.bytes, &storages[old].bytes) == Some(true)
+                    }
+                    (false, false) => {
+                        facts.prove_lt(&storages[old].bytes, &storage.bytes) == Some(true)
+                    }
                 },
             };
             if better {
@@ -226,11 +298,16 @@ fn shape_value(shape: &[Dim]) -> Expr {
 
 /// `cls.f(a, b, out)` of `R.call_tir(cls.f, (a, b), …)`.
 fn direct_call(value: &Expr, outs: Vec<Expr>) -> Result<Expr, Diagnostic> {
-    let fault = || Diagnostic::error("bad-call", "`R.call_tir` takes a function and a tuple").at(value.span, "here");
+    let fault = || {
+        Diagnostic::error("bad-call", "`R.call_tir` takes a function and a tuple")
+            .at(value.span, "here")
+    };
     let mut args = value.positional();
     let callee = args.next().and_then(Expr::as_path).ok_or_else(fault)?;
     let inputs = match args.next() {
-        Some(inputs) => inputs.as_items().map_or_else(|| vec![inputs.clone()], <[Expr]>::to_vec),
+        Some(inputs) => inputs
+            .as_items()
+            .map_or_else(|| vec![inputs.clone()], <[Expr]>::to_vec),
         None => return Err(fault()),
     };
     Ok(Expr::call(&callee, inputs.into_iter().chain(outs)).at(value.span))

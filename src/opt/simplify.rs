@@ -23,7 +23,12 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut changed = false;
     let info = &cx.info;
     for_each_block(module, &mut |func, stmts| {
-        let mut walk = Simplify { info, func, defs: BTreeMap::new(), map: BTreeMap::new() };
+        let mut walk = Simplify {
+            info,
+            func,
+            defs: BTreeMap::new(),
+            map: BTreeMap::new(),
+        };
         changed |= walk.block(stmts);
     });
     Changed::from(changed)
@@ -85,12 +90,16 @@ impl Simplify<'_> {
 
     /// `a, b = (x, y)`: a is x and b is y.
     fn forward_tuple(&mut self, target: &Expr, value: &Expr) -> bool {
-        let ExprKind::Tuple { .. } = target.kind else { return false };
+        let ExprKind::Tuple { .. } = target.kind else {
+            return false;
+        };
         let source = match value.as_name() {
             Some(name) => self.defs.get(name),
             None => Some(value),
         };
-        let Some(ExprKind::Tuple { items, .. }) = source.map(|value| &value.kind) else { return false };
+        let Some(ExprKind::Tuple { items, .. }) = source.map(|value| &value.kind) else {
+            return false;
+        };
         let names = bound_names(target);
         if names.len() != items.len() || !items.iter().all(is_atom) {
             return false;
@@ -113,9 +122,15 @@ impl Simplify<'_> {
     }
 
     fn rewrite(&self, name: &Name, value: &Expr) -> Option<Rewrite> {
-        if let ExprKind::Index { value: tuple, index } = &value.kind {
+        if let ExprKind::Index {
+            value: tuple,
+            index,
+        } = &value.kind
+        {
             // (x, y)[1] = y
-            let ExprKind::Tuple { items, .. } = &self.defs.get(tuple.as_name()?)?.kind else { return None };
+            let ExprKind::Tuple { items, .. } = &self.defs.get(tuple.as_name()?)?.kind else {
+                return None;
+            };
             let at = usize::try_from(index.first()?.as_int()?).ok()?;
             let item = items.get(at)?;
             return is_atom(item).then(|| Rewrite::Alias(item.clone()));
@@ -128,7 +143,13 @@ impl Simplify<'_> {
             return Some(Rewrite::Alias(constant));
         }
         let call = prim::bind(prim, value).ok()?;
-        let result = self.info.funcs.get(self.func)?.vars.get(name)?.as_tensor()?;
+        let result = self
+            .info
+            .funcs
+            .get(self.func)?
+            .vars
+            .get(name)?
+            .as_tensor()?;
         let shape = result.shape.as_deref();
         let x = call.operands().first().map(|&x| x.clone())?;
         let same_shape = shape.is_some() && self.shape(&x) == shape;
@@ -143,7 +164,10 @@ impl Simplify<'_> {
             Prim::StridedSlice if same_shape && call.ints("strides").iter().all(|&s| s == 1) => {
                 // A slice with unit steps of the whole extent: x.
                 let steps = call.opt_dims("strides").unwrap_or(&[]);
-                steps.iter().all(|step| step.as_int() == Some(1)).then_some(Rewrite::Alias(x))
+                steps
+                    .iter()
+                    .all(|step| step.as_int() == Some(1))
+                    .then_some(Rewrite::Alias(x))
             }
             Prim::Concat if call.operands().len() == 1 && x.as_name().is_some() => {
                 // Concatenating one tensor: x.
@@ -165,7 +189,13 @@ impl Simplify<'_> {
 
     /// `R.const([…])` for an integer tensor of constant content.
     fn known_content(&self, name: &Name) -> Option<Expr> {
-        let tensor = self.info.funcs.get(self.func)?.vars.get(name)?.as_tensor()?;
+        let tensor = self
+            .info
+            .funcs
+            .get(self.func)?
+            .vars
+            .get(name)?
+            .as_tensor()?;
         let (dtype, shape) = (tensor.dtype?, tensor.shape.as_ref()?);
         let content: Option<Vec<i64>> = tensor.value.as_ref()?.iter().map(Dim::as_int).collect();
         let content = content?;
@@ -195,9 +225,14 @@ impl Simplify<'_> {
     /// reshape(reshape(x, s), t) = reshape(x, t)
     fn reshape_of_reshape(&self, x: &Expr, value: &Expr) -> Option<Rewrite> {
         let inner = self.def_of(x, Prim::Reshape)?;
-        let source = inner.operand("x").filter(|source| source.as_name().is_some())?.clone();
+        let source = inner
+            .operand("x")
+            .filter(|source| source.as_name().is_some())?
+            .clone();
         let mut new = value.clone();
-        let ExprKind::Call { args, .. } = &mut new.kind else { return None };
+        let ExprKind::Call { args, .. } = &mut new.kind else {
+            return None;
+        };
         args.first_mut()?.value = source;
         Some(Rewrite::Value(new))
     }
@@ -218,12 +253,17 @@ impl Simplify<'_> {
                 return Some(Rewrite::Alias(source));
             }
             let axes = Expr::list(composed.iter().map(|&axis| Expr::int(axis as i128)));
-            return Some(Rewrite::Value(Expr::call("R.permute_dims", [source]).with("axes", axes)));
+            return Some(Rewrite::Value(
+                Expr::call("R.permute_dims", [source]).with("axes", axes),
+            ));
         }
         // Axes of extent 1 may go anywhere: no byte moves.
         let from = self.shape(x)?;
-        let moving: Vec<usize> =
-            axes.iter().copied().filter(|&axis| from[axis].as_int() != Some(1)).collect();
+        let moving: Vec<usize> = axes
+            .iter()
+            .copied()
+            .filter(|&axis| from[axis].as_int() != Some(1))
+            .collect();
         if moving.is_sorted() {
             let dims = Expr::list(shape.iter().map(Dim::to_expr));
             let view = Expr::call("R.reshape", [x.clone(), Expr::call("R.shape", [dims])]);
@@ -237,7 +277,10 @@ impl Simplify<'_> {
         let (a, b) = (call.operand("a")?, call.operand("b")?);
         let is = |value: &Expr, wanted: f64| scalar_constant(value) == Some(wanted);
         let keeps = |value: &Expr| self.shape(value) == Some(shape);
-        let is_float = self.dtype(a).or_else(|| self.dtype(b)).is_some_and(DType::is_float);
+        let is_float = self
+            .dtype(a)
+            .or_else(|| self.dtype(b))
+            .is_some_and(DType::is_float);
         let kept = match op {
             // 0.0 + -0.0 is 0.0, so adding zero is only neutral for integers.
             Binary::Add if !is_float && is(b, 0.0) && keeps(a) => a,
@@ -272,7 +315,9 @@ fn scalar_constant(value: &Expr) -> Option<f64> {
 
 /// The axes of a permutation, counted from the front.
 fn permutation(call: &BoundCall, rank: usize) -> Option<Vec<usize>> {
-    let Some(axes) = call.opt_ints("axes") else { return Some((0..rank).rev().collect()) };
+    let Some(axes) = call.opt_ints("axes") else {
+        return Some((0..rank).rev().collect());
+    };
     axes.iter()
         .map(|&axis| usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok())
         .collect::<Option<Vec<usize>>>()

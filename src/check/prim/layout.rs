@@ -255,9 +255,18 @@ struct Slice<'a> {
 
 /// Where a slice of an axis starts, counted from the front and clamped, as the type rule sees it.
 pub fn slice_begin(begin: &Dim, step: i64, extent: &Dim, inbound: bool, facts: &Facts) -> Dim {
-    let (low, high) =
-        if step > 0 { (Dim::int(0), extent.clone()) } else { (Dim::int(-1), extent - 1) };
-    Slice { begin, end: begin, step, inbound }.bound(begin, extent, &low, &high, facts)
+    let (low, high) = if step > 0 {
+        (Dim::int(0), extent.clone())
+    } else {
+        (Dim::int(-1), extent - 1)
+    };
+    Slice {
+        begin,
+        end: begin,
+        step,
+        inbound,
+    }
+    .bound(begin, extent, &low, &high, facts)
 }
 
 impl Slice<'_> {

@@ -19,8 +19,8 @@ use std::sync::OnceLock;
 
 pub(crate) use bind::unknown_dtype;
 pub use bind::{Bound, BoundCall, Items, bind, bind_infix, infix_prim, shape_dims};
-pub use layout::slice_begin;
 pub use infer::{Scope, infer};
+pub use layout::slice_begin;
 pub use schema::{Default, Kind, Slot, slots};
 
 /// A primitive operator.

@@ -8,21 +8,46 @@ use crate::check::prim::BoundCall;
 use crate::shape::Dim;
 
 /// `out[…] = 0; out[…] = out[…] + a * b`, operands cast to the result's dtype where they differ.
-fn push_products(lower: &mut Lower, name: &Name, axes: &[Axis], to: &[Dim], a: (Expr, DType), b: (Expr, DType), dtype: DType, mut body: Vec<Stmt>) {
+fn push_products(
+    lower: &mut Lower,
+    name: &Name,
+    axes: &[Axis],
+    to: &[Dim],
+    a: (Expr, DType),
+    b: (Expr, DType),
+    dtype: DType,
+    mut body: Vec<Stmt>,
+) {
     let widen = |(value, from): (Expr, DType)| {
-        if from == dtype { value } else { t("Cast", [Expr::str(dtype.name()), value]) }
+        if from == dtype {
+            value
+        } else {
+            t("Cast", [Expr::str(dtype.name()), value])
+        }
     };
     let place = access(name, to);
-    body.insert(0, init(Stmt::assign(place.clone(), constant(dtype, zero(dtype)))));
+    body.insert(
+        0,
+        init(Stmt::assign(place.clone(), constant(dtype, zero(dtype)))),
+    );
     let product = Expr::binary(BinaryOp::Mul, widen(a), widen(b));
-    body.push(Stmt::assign(place.clone(), Expr::binary(BinaryOp::Add, place, product)));
+    body.push(Stmt::assign(
+        place.clone(),
+        Expr::binary(BinaryOp::Add, place, product),
+    ));
     lower.push_block(name, axes, body);
 }
 
 /// `out[…, m, n] += a[…, m, k] * b[…, k, n]` by NumPy's rules: rank 1 operands lose their axis, batches broadcast.
-pub(super) fn materialize_matmul(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnostic> {
+pub(super) fn materialize_matmul(
+    lower: &mut Lower,
+    name: &Name,
+    call: &BoundCall,
+) -> Result<(), Diagnostic> {
     let args: Vec<Expr> = call.operands().into_iter().cloned().collect();
-    let [a, b] = args.as_slice() else { return Err(operands(call)) };
+    let [a, b] = args.as_slice() else {
+        return Err(operands(call));
+    };
     let (dtype, shape) = lower.tensor(name)?;
     let (a_dtype, a_shape) = lower.operand(a)?;
     let (b_dtype, b_shape) = lower.operand(b)?;
@@ -52,7 +77,16 @@ pub(super) fn materialize_matmul(lower: &mut Lower, name: &Name, call: &BoundCal
     }
     let a_value = element(lower, &mut block, a, &a_idx)?;
     let b_value = element(lower, &mut block, b, &b_idx)?;
-    push_products(lower, name, &axes, &to, (a_value, a_dtype), (b_value, b_dtype), dtype, block.stmts);
+    push_products(
+        lower,
+        name,
+        &axes,
+        &to,
+        (a_value, a_dtype),
+        (b_value, b_dtype),
+        dtype,
+        block.stmts,
+    );
     Ok(())
 }
 
@@ -75,7 +109,11 @@ struct Geometry {
 
 const SPATIAL: [&str; 3] = ["W", "HW", "DHW"];
 
-fn geometry(call: &BoundCall, n_spatial: usize, defaults: (&str, &str)) -> Result<Geometry, Diagnostic> {
+fn geometry(
+    call: &BoundCall,
+    n_spatial: usize,
+    defaults: (&str, &str),
+) -> Result<Geometry, Diagnostic> {
     let letters = SPATIAL[n_spatial - 1];
     let data = call.opt_str("data_layout").unwrap_or(defaults.0);
     let kernel = call.opt_str("kernel_layout").unwrap_or(defaults.1);
@@ -86,11 +124,17 @@ fn geometry(call: &BoundCall, n_spatial: usize, defaults: (&str, &str)) -> Resul
             .collect::<Option<_>>()
             .filter(|_| layout.len() == wanted.len())
             .ok_or_else(|| {
-                Diagnostic::error("not-lowered", format!("layout `{layout}` where axes {wanted} are needed"))
-                    .at(call.span, "of this convolution")
+                Diagnostic::error(
+                    "not-lowered",
+                    format!("layout `{layout}` where axes {wanted} are needed"),
+                )
+                .at(call.span, "of this convolution")
             })
     };
-    let list = |key: &str, fill: i64| call.opt_ints(key).map_or_else(|| vec![fill; n_spatial], <[i64]>::to_vec);
+    let list = |key: &str, fill: i64| {
+        call.opt_ints(key)
+            .map_or_else(|| vec![fill; n_spatial], <[i64]>::to_vec)
+    };
     let padding = list("padding", 0);
     let padding = (0..n_spatial)
         .map(|axis| match padding.as_slice() {
@@ -116,9 +160,17 @@ fn geometry(call: &BoundCall, n_spatial: usize, defaults: (&str, &str)) -> Resul
 }
 
 /// The operand with zeros around it, as a kept block of its own; the operand itself without padding.
-fn padded(lower: &mut Lower, x: &Expr, spatial: &[usize], padding: &[(i64, i64)]) -> Result<(Expr, Vec<Dim>), Diagnostic> {
+fn padded(
+    lower: &mut Lower,
+    x: &Expr,
+    spatial: &[usize],
+    padding: &[(i64, i64)],
+) -> Result<(Expr, Vec<Dim>), Diagnostic> {
     let (dtype, mut shape) = lower.operand(x)?;
-    if padding.iter().all(|&(before, after)| before == 0 && after == 0) {
+    if padding
+        .iter()
+        .all(|&(before, after)| before == 0 && after == 0)
+    {
         return Ok((x.clone(), shape));
     }
     let extents = shape.clone();
@@ -134,16 +186,30 @@ fn padded(lower: &mut Lower, x: &Expr, spatial: &[usize], padding: &[(i64, i64)]
     for (&axis, &(before, after)) in spatial.iter().zip(padding) {
         from[axis] = &idx[axis] - &Dim::int(before);
         if before > 0 {
-            inside.push(Expr::binary(BinaryOp::Le, Expr::int(before), idx[axis].to_expr()));
+            inside.push(Expr::binary(
+                BinaryOp::Le,
+                Expr::int(before),
+                idx[axis].to_expr(),
+            ));
         }
         if after > 0 {
             let end = &extents[axis] + &Dim::int(before);
-            inside.push(Expr::binary(BinaryOp::Lt, idx[axis].to_expr(), end.to_expr()));
+            inside.push(Expr::binary(
+                BinaryOp::Lt,
+                idx[axis].to_expr(),
+                end.to_expr(),
+            ));
         }
     }
-    let mut block = Block { conditional: 1, ..Block::default() };
+    let mut block = Block {
+        conditional: 1,
+        ..Block::default()
+    };
     let mut value = element(lower, &mut block, x, &from)?;
-    if let Some(cond) = inside.into_iter().reduce(|a, b| Expr::binary(BinaryOp::And, a, b)) {
+    if let Some(cond) = inside
+        .into_iter()
+        .reduce(|a, b| Expr::binary(BinaryOp::And, a, b))
+    {
         value = t("if_then_else", [cond, value, constant(dtype, zero(dtype))]);
     }
     let mut body = block.stmts;
@@ -154,13 +220,23 @@ fn padded(lower: &mut Lower, x: &Expr, spatial: &[usize], padding: &[(i64, i64)]
 }
 
 /// `out[n, f, y] += pad[n, g * (C / G) + c, y * s + ky * d] * w[f, c, ky]` in any layout.
-pub(super) fn materialize_conv(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnostic> {
+pub(super) fn materialize_conv(
+    lower: &mut Lower,
+    name: &Name,
+    call: &BoundCall,
+) -> Result<(), Diagnostic> {
     let args: Vec<Expr> = call.operands().into_iter().cloned().collect();
-    let [x, w] = args.as_slice() else { return Err(operands(call)) };
+    let [x, w] = args.as_slice() else {
+        return Err(operands(call));
+    };
     let (dtype, shape) = lower.tensor(name)?;
     let n_spatial = shape.len() - 2;
     let letters = SPATIAL[n_spatial - 1];
-    let at = geometry(call, n_spatial, (&format!("NC{letters}"), &format!("OI{letters}")))?;
+    let at = geometry(
+        call,
+        n_spatial,
+        (&format!("NC{letters}"), &format!("OI{letters}")),
+    )?;
     let (x_dtype, _) = lower.operand(x)?;
     let (w_dtype, w_shape) = lower.operand(w)?;
     let (x, _) = padded(lower, x, &at.data[2..], &at.padding)?;
@@ -176,7 +252,8 @@ pub(super) fn materialize_conv(lower: &mut Lower, name: &Name, call: &BoundCall)
     for axis in 0..n_spatial {
         let letter = letters[axis..=axis].to_lowercase();
         let extent = w_shape[at.kernel[axis + 2]].clone();
-        let reduce = (extent.as_int() != Some(1)).then(|| Axis::reduce(format!("v_k{letter}"), extent));
+        let reduce =
+            (extent.as_int() != Some(1)).then(|| Axis::reduce(format!("v_k{letter}"), extent));
         let k = reduce.as_ref().map_or_else(|| Dim::int(0), Axis::dim);
         taps.extend(reduce);
         let place = &to[at.data[axis + 2]] * &Dim::int(at.strides[axis]);
@@ -202,19 +279,38 @@ pub(super) fn materialize_conv(lower: &mut Lower, name: &Name, call: &BoundCall)
     let mut block = Block::default();
     let x_value = element(lower, &mut block, &x, &from)?;
     let w_value = element(lower, &mut block, w, &tap)?;
-    push_products(lower, name, &axes, &to, (x_value, x_dtype), (w_value, w_dtype), dtype, block.stmts);
+    push_products(
+        lower,
+        name,
+        &axes,
+        &to,
+        (x_value, x_dtype),
+        (w_value, w_dtype),
+        dtype,
+        block.stmts,
+    );
     Ok(())
 }
 
 /// `out[n, f, y] += x[n, g * (C / G) + c, (y + p - ky * d) / s] * w[c, f, ky]` where the division is exact and inside.
-pub(super) fn materialize_conv_transpose(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnostic> {
+pub(super) fn materialize_conv_transpose(
+    lower: &mut Lower,
+    name: &Name,
+    call: &BoundCall,
+) -> Result<(), Diagnostic> {
     let args: Vec<Expr> = call.operands().into_iter().cloned().collect();
-    let [x, w] = args.as_slice() else { return Err(operands(call)) };
+    let [x, w] = args.as_slice() else {
+        return Err(operands(call));
+    };
     let (dtype, shape) = lower.tensor(name)?;
     let n_spatial = shape.len() - 2;
     let letters = SPATIAL[n_spatial - 1];
     // The kernel's `I` is the channel of the data, its `O` the result's channel within a group.
-    let at = geometry(call, n_spatial, (&format!("NC{letters}"), &format!("IO{letters}")))?;
+    let at = geometry(
+        call,
+        n_spatial,
+        (&format!("NC{letters}"), &format!("IO{letters}")),
+    )?;
     let (x_dtype, x_shape) = lower.operand(x)?;
     let (w_dtype, w_shape) = lower.operand(w)?;
     let mut axes = Lower::axes(&shape);
@@ -233,11 +329,19 @@ pub(super) fn materialize_conv_transpose(lower: &mut Lower, name: &Name, call: &
         let stride = Dim::int(at.strides[axis]);
         let source = place.floor_div(&stride);
         if at.strides[axis] != 1 {
-            conds.push(Expr::binary(BinaryOp::Eq, place.floor_mod(&stride).to_expr(), Expr::int(0)));
+            conds.push(Expr::binary(
+                BinaryOp::Eq,
+                place.floor_mod(&stride).to_expr(),
+                Expr::int(0),
+            ));
         }
         conds.push(Expr::binary(BinaryOp::Le, Expr::int(0), place.to_expr()));
         let extent = &x_shape[at.data[axis + 2]];
-        conds.push(Expr::binary(BinaryOp::Lt, source.to_expr(), extent.to_expr()));
+        conds.push(Expr::binary(
+            BinaryOp::Lt,
+            source.to_expr(),
+            extent.to_expr(),
+        ));
         from[at.data[axis + 2]] = source;
         tap[at.kernel[axis + 2]] = k;
     }
@@ -248,18 +352,40 @@ pub(super) fn materialize_conv_transpose(lower: &mut Lower, name: &Name, call: &
     axes.push(reduce);
     let filter = &to[at.data[1]];
     let per_group = shape[at.data[1]].floor_div(&groups);
-    let group = if at.groups == 1 { Dim::int(0) } else { filter.floor_div(&per_group) };
+    let group = if at.groups == 1 {
+        Dim::int(0)
+    } else {
+        filter.floor_div(&per_group)
+    };
     let channel = &(&group * &depth) + &k;
     from[at.data[1]] = channel.clone();
     tap[at.kernel[1]] = channel;
     tap[at.kernel[0]] = filter - &(&group * &per_group);
-    let mut block = Block { conditional: 1, ..Block::default() };
+    let mut block = Block {
+        conditional: 1,
+        ..Block::default()
+    };
     let x_value = element(lower, &mut block, x, &from)?;
     let w_value = broadcast_element(lower, &mut block, w, &tap, &w_shape)?;
-    let x_value = match conds.into_iter().reduce(|a, b| Expr::binary(BinaryOp::And, a, b)) {
-        Some(cond) => t("if_then_else", [cond, x_value, constant(x_dtype, zero(x_dtype))]),
+    let x_value = match conds
+        .into_iter()
+        .reduce(|a, b| Expr::binary(BinaryOp::And, a, b))
+    {
+        Some(cond) => t(
+            "if_then_else",
+            [cond, x_value, constant(x_dtype, zero(x_dtype))],
+        ),
         None => x_value,
     };
-    push_products(lower, name, &axes, &to, (x_value, x_dtype), (w_value, w_dtype), dtype, block.stmts);
+    push_products(
+        lower,
+        name,
+        &axes,
+        &to,
+        (x_value, x_dtype),
+        (w_value, w_dtype),
+        dtype,
+        block.stmts,
+    );
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Element expressions: what one element of an inline value is, over elements of its operands.
 
-use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, ExprKind, Name, Stmt, StmtKind, UnaryOp, print_expr};
+use irc_syntax::{
+    BinaryOp, DType, Diagnostic, Expr, ExprKind, Name, Stmt, StmtKind, UnaryOp, print_expr,
+};
 
 use super::index;
 use super::{Axis, Block, Lower, access, constant};
@@ -12,13 +14,19 @@ use crate::shape::Dim;
 pub(super) fn is_inline(prim: Prim) -> bool {
     match prim {
         Prim::Unary(_) | Prim::Binary(_) | Prim::Where | Prim::Astype | Prim::Reinterpret => true,
-        Prim::BroadcastTo | Prim::PermuteDims | Prim::Reshape | Prim::StridedSlice | Prim::Pad => true,
+        Prim::BroadcastTo | Prim::PermuteDims | Prim::Reshape | Prim::StridedSlice | Prim::Pad => {
+            true
+        }
         Prim::Take | Prim::GatherElements | Prim::GatherNd => true,
         Prim::Full | Prim::Arange | Prim::Const | Prim::ShapeToTensor => true,
         Prim::Reduce(_) | Prim::Argmax | Prim::Argmin | Prim::Cumsum | Prim::Cumprod => false,
-        Prim::Concat | Prim::ScatterElements | Prim::ScatterNd | Prim::Sort | Prim::Argsort => false,
+        Prim::Concat | Prim::ScatterElements | Prim::ScatterNd | Prim::Sort | Prim::Argsort => {
+            false
+        }
         Prim::MaxPool(_) | Prim::AvgPool(_) | Prim::Matmul | Prim::Conv(_) => false,
-        Prim::ConvTranspose(_) | Prim::Nonzero | Prim::Unique | Prim::ShapeOf | Prim::Shape => false,
+        Prim::ConvTranspose(_) | Prim::Nonzero | Prim::Unique | Prim::ShapeOf | Prim::Shape => {
+            false
+        }
         Prim::TensorToShape | Prim::MatchCast | Prim::CallTir | Prim::CallTirInplace => false,
         Prim::CallDpsPacked | Prim::CallPurePacked | Prim::CallPacked => false,
     }
@@ -56,7 +64,13 @@ pub(super) fn const_dtype(value: &Expr) -> Option<DType> {
     if !value.is_call_of("R.const") {
         return None;
     }
-    DType::from_name(value.positional().nth(1).or_else(|| value.keyword("dtype"))?.as_str()?)
+    DType::from_name(
+        value
+            .positional()
+            .nth(1)
+            .or_else(|| value.keyword("dtype"))?
+            .as_str()?,
+    )
 }
 
 /// One block over the shape of `name` that stores its element.
@@ -78,7 +92,11 @@ pub(super) fn materialize(
 }
 
 /// One block an operand, each writing its part of the result.
-pub(super) fn materialize_concat(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnostic> {
+pub(super) fn materialize_concat(
+    lower: &mut Lower,
+    name: &Name,
+    call: &BoundCall,
+) -> Result<(), Diagnostic> {
     let (_, shape) = lower.tensor(name)?;
     let axis = index::axis(call.int("axis"), shape.len());
     let mut offset = Dim::int(0);
@@ -113,9 +131,18 @@ pub(super) fn element(
         return Ok(access(buffer, idx));
     }
     let Some((prim, call)) = lower.calls.get(name).cloned() else {
-        return Err(Diagnostic::error("unknown-name", format!("`{name}` is not bound in its group")));
+        return Err(Diagnostic::error(
+            "unknown-name",
+            format!("`{name}` is not bound in its group"),
+        ));
     };
-    let key = (name.clone(), idx.iter().map(|dim| print_expr(&dim.to_expr())).collect::<Vec<_>>().join(", "));
+    let key = (
+        name.clone(),
+        idx.iter()
+            .map(|dim| print_expr(&dim.to_expr()))
+            .collect::<Vec<_>>()
+            .join(", "),
+    );
     if let Some(bound) = block.lets.get(&key) {
         return Ok(bound.clone());
     }
@@ -145,26 +172,45 @@ pub(super) fn broadcast_element(
 fn is_leaf(value: &Expr) -> bool {
     match &value.kind {
         ExprKind::Name(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Index { .. } => true,
-        ExprKind::Call { args, .. } => {
-            args.iter().all(|arg| matches!(arg.value.kind, ExprKind::Int(_) | ExprKind::Float(_)
-                | ExprKind::Bool(_) | ExprKind::Str(_)))
-        }
+        ExprKind::Call { args, .. } => args.iter().all(|arg| {
+            matches!(
+                arg.value.kind,
+                ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Str(_)
+            )
+        }),
         _ => false,
     }
 }
 
 /// `name_1: T.let[T.float32] = value`, and the name.
-pub(super) fn bind(lower: &mut Lower, block: &mut Block, base: &str, dtype: DType, value: Expr) -> Expr {
+pub(super) fn bind(
+    lower: &mut Lower,
+    block: &mut Block,
+    base: &str,
+    dtype: DType,
+    value: Expr,
+) -> Expr {
     let local = lower.names.fresh(&format!("{base}_v"));
-    let ty = Expr::index(Expr::path("T.let"), [Expr::path(&format!("T.{}", dtype.name()))]);
-    block.stmts.push(Stmt::new(StmtKind::Assign { target: Expr::name(&local), ty: Some(ty), value }));
+    let ty = Expr::index(
+        Expr::path("T.let"),
+        [Expr::path(&format!("T.{}", dtype.name()))],
+    );
+    block.stmts.push(Stmt::new(StmtKind::Assign {
+        target: Expr::name(&local),
+        ty: Some(ty),
+        value,
+    }));
     Expr::name(local)
 }
 
 /// `R.const(0.5, "float32")` → `T.float32(0.5)`.
 fn scalar_constant(value: &Expr) -> Result<Expr, Diagnostic> {
     let fault = || {
-        Diagnostic::error("not-lowered", "a constant of several elements stands inside a group").at(value.span, "here")
+        Diagnostic::error(
+            "not-lowered",
+            "a constant of several elements stands inside a group",
+        )
+        .at(value.span, "here")
     };
     let dtype = const_dtype(value).ok_or_else(fault)?;
     let mut number = value.positional().next().ok_or_else(fault)?;
@@ -205,7 +251,8 @@ fn primitive(
         None => dtype,
     };
     scalar(prim, operands, of, dtype).ok_or_else(|| {
-        Diagnostic::error("not-lowered", format!("`{}` has no loops", prim.name())).at(call.span, "this call")
+        Diagnostic::error("not-lowered", format!("`{}` has no loops", prim.name()))
+            .at(call.span, "this call")
     })
 }
 
@@ -275,9 +322,16 @@ fn generated(lower: &Lower, call: &BoundCall, to: DType, idx: &[Dim]) -> Option<
     match call.prim {
         Prim::Arange => {
             let start = number_of(call.operand("start")?)?;
-            let step = call.operand("step").and_then(number_of).unwrap_or_else(|| Expr::int(1));
+            let step = call
+                .operand("step")
+                .and_then(number_of)
+                .unwrap_or_else(|| Expr::int(1));
             // With one bound, the bound is the end and the range begins at zero.
-            let start = if call.operand("end").is_some() { start } else { Expr::int(0) };
+            let start = if call.operand("end").is_some() {
+                start
+            } else {
+                Expr::int(0)
+            };
             let at = idx.first()?.to_expr();
             if to.is_float() {
                 let scaled = Expr::binary(BinaryOp::Mul, cast(at), cast(step));
@@ -373,7 +427,14 @@ pub(super) fn zero(dtype: DType) -> Expr {
 /// -1, 0 or 1; NaN stays NaN.
 fn sign(a: Expr, of: DType) -> Expr {
     let number = |value: i32| {
-        constant(of, if of.is_float() { Expr::float(f64::from(value)) } else { Expr::int(value) })
+        constant(
+            of,
+            if of.is_float() {
+                Expr::float(f64::from(value))
+            } else {
+                Expr::int(value)
+            },
+        )
     };
     let zero = || constant(of, zero(of));
     let positive = Expr::binary(BinaryOp::Gt, a.clone(), zero());
@@ -382,5 +443,12 @@ fn sign(a: Expr, of: DType) -> Expr {
     }
     let negative = Expr::binary(BinaryOp::Lt, a.clone(), zero());
     let rest = if of.is_float() { a } else { number(0) };
-    t("Select", [positive, number(1), t("Select", [negative, number(-1), rest])])
+    t(
+        "Select",
+        [
+            positive,
+            number(1),
+            t("Select", [negative, number(-1), rest]),
+        ],
+    )
 }

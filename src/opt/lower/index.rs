@@ -10,7 +10,9 @@ use crate::shape::Dim;
 /// An axis counted from the front.
 pub(super) fn axis(axis: i64, rank: usize) -> usize {
     let axis = if axis < 0 { axis + rank as i64 } else { axis };
-    usize::try_from(axis).unwrap_or(0).min(rank.saturating_sub(1))
+    usize::try_from(axis)
+        .unwrap_or(0)
+        .min(rank.saturating_sub(1))
 }
 
 /// The index of an operand with `extents` that a result of `shape` reads at `idx`: trailing axes align. An
@@ -54,7 +56,10 @@ pub(super) fn moved(
         Prim::GatherElements => gather_elements(lower, block, call, args, idx)?,
         Prim::GatherNd => gather_nd(lower, block, call, args, idx)?,
         Prim::Full => {
-            let fill = call.operand("fill_value").cloned().unwrap_or_else(Expr::none);
+            let fill = call
+                .operand("fill_value")
+                .cloned()
+                .unwrap_or_else(Expr::none);
             let (dtype, _) = lower.tensor(name)?;
             match literal(&fill) {
                 Some(value) => constant(dtype, number(value, dtype)),
@@ -120,9 +125,22 @@ fn slice(
     let mut from = idx.to_vec();
     for (at, &axis_at) in call.ints("axes").iter().enumerate() {
         let axis = axis(axis_at, extents.len());
-        let stride = call.opt_dims("strides").and_then(|strides| strides.get(at)?.as_int()).unwrap_or(1);
-        let begin = call.dims("begin").get(at).cloned().unwrap_or_else(|| Dim::int(0));
-        let begin = slice_begin(&begin, stride, &extents[axis], call.bool("assume_inbound"), &lower.info.facts);
+        let stride = call
+            .opt_dims("strides")
+            .and_then(|strides| strides.get(at)?.as_int())
+            .unwrap_or(1);
+        let begin = call
+            .dims("begin")
+            .get(at)
+            .cloned()
+            .unwrap_or_else(|| Dim::int(0));
+        let begin = slice_begin(
+            &begin,
+            stride,
+            &extents[axis],
+            call.bool("assume_inbound"),
+            &lower.info.facts,
+        );
         from[axis] = &begin + &(&idx[axis] * &Dim::int(stride));
     }
     element(lower, block, x, &from)
@@ -140,14 +158,26 @@ fn pad(
     let mut from = Vec::with_capacity(idx.len());
     let mut inside = None;
     for (position, (at, extent)) in idx.iter().zip(&extents).enumerate() {
-        let before = widths.get(2 * position).cloned().unwrap_or_else(|| Dim::int(0));
-        let after = widths.get(2 * position + 1).cloned().unwrap_or_else(|| Dim::int(0));
+        let before = widths
+            .get(2 * position)
+            .cloned()
+            .unwrap_or_else(|| Dim::int(0));
+        let after = widths
+            .get(2 * position + 1)
+            .cloned()
+            .unwrap_or_else(|| Dim::int(0));
         let source = at - &before;
         if before.as_int().is_none_or(|before| before > 0) {
-            inside = and(inside, Expr::binary(BinaryOp::Le, before.to_expr(), at.to_expr()));
+            inside = and(
+                inside,
+                Expr::binary(BinaryOp::Le, before.to_expr(), at.to_expr()),
+            );
         }
         if after.as_int().is_none_or(|after| after > 0) {
-            inside = and(inside, Expr::binary(BinaryOp::Lt, at.to_expr(), (extent + &before).to_expr()));
+            inside = and(
+                inside,
+                Expr::binary(BinaryOp::Lt, at.to_expr(), (extent + &before).to_expr()),
+            );
         }
         from.push(source);
     }
@@ -155,7 +185,9 @@ fn pad(
     let value = element(lower, block, x, &from);
     block.conditional -= 1;
     let value = value?;
-    let Some(inside) = inside else { return Ok(value) };
+    let Some(inside) = inside else {
+        return Ok(value);
+    };
     let fill = match call.operand("pad_value").cloned() {
         Some(fill) => element(lower, block, &fill, &[])?,
         None => constant(dtype, number(call.float("pad_value"), dtype)),
@@ -201,15 +233,27 @@ pub(super) fn checked_index(
     let raw = bind(lower, block, "index", DType::I64, wide);
     let below = Expr::binary(BinaryOp::Lt, raw.clone(), Expr::int(0));
     let wrapped = Expr::binary(BinaryOp::Add, raw.clone(), extent.to_expr());
-    let value = bind(lower, block, "index", DType::I64, t("Select", [below, wrapped, raw]));
+    let value = bind(
+        lower,
+        block,
+        "index",
+        DType::I64,
+        t("Select", [below, wrapped, raw]),
+    );
     let lo = Expr::binary(BinaryOp::Le, Expr::int(0), value.clone());
     let hi = Expr::binary(BinaryOp::Lt, value.clone(), extent.to_expr());
     let message = format!("index out of range: an axis of {extent} elements");
     block.stmts.push(Stmt::new(StmtKind::Assert {
         cond: Expr::binary(BinaryOp::And, lo, hi),
-        message: Some(Expr::tuple([Expr::str("IndexError"), Expr::list([Expr::str(message)])])),
+        message: Some(Expr::tuple([
+            Expr::str("IndexError"),
+            Expr::list([Expr::str(message)]),
+        ])),
     }));
-    let name = value.as_name().cloned().unwrap_or_else(|| Name::from("index"));
+    let name = value
+        .as_name()
+        .cloned()
+        .unwrap_or_else(|| Name::from("index"));
     Ok(Dim::sym(name))
 }
 
@@ -256,7 +300,10 @@ fn gather_nd(
     let (_, picks) = lower.operand(&args[1])?;
     let batch = usize::try_from(call.int("batch_dims")).unwrap_or(0);
     let width = picks.last().and_then(Dim::as_int).ok_or_else(|| {
-        Diagnostic::error("unknown-shape", "the last axis of the indices of `gather_nd` is not known")
+        Diagnostic::error(
+            "unknown-shape",
+            "the last axis of the indices of `gather_nd` is not known",
+        )
     })?;
     let outer = picks.len() - 1;
     let mut from = idx[..batch].to_vec();

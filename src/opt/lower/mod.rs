@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::{
-    Arg, DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Param, Stmt, StmtKind,
+    Arg, DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Param, Stmt,
+    StmtKind,
 };
 
 use super::graph::{bound_names, returned};
@@ -49,7 +50,10 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             Err(diag) => cx.diags.push(diag),
         }
     }
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         rewrite_calls(&mut func.body, &info, &lowered);
     }
@@ -73,8 +77,11 @@ fn rewrite_calls(stmts: &mut [Stmt], info: &FuncInfo, lowered: &BTreeMap<Name, L
                 rewrite_calls(orelse, info, lowered);
             }
             StmtKind::Assign { target, value, .. } => {
-                let Some((path, args)) = value.as_call() else { continue };
-                let Some(callee) = path.strip_prefix("cls.").and_then(|name| lowered.get(name)) else {
+                let Some((path, args)) = value.as_call() else {
+                    continue;
+                };
+                let Some(callee) = path.strip_prefix("cls.").and_then(|name| lowered.get(name))
+                else {
                     continue;
                 };
                 let tensors: Vec<Expr> = args.iter().map(|arg| arg.value.clone()).collect();
@@ -115,7 +122,12 @@ impl Lowered {
         }
         self.scalars
             .iter()
-            .map(|name| map.get(name).cloned().unwrap_or_else(|| Dim::sym(name)).to_expr())
+            .map(|name| {
+                map.get(name)
+                    .cloned()
+                    .unwrap_or_else(|| Dim::sym(name))
+                    .to_expr()
+            })
             .collect()
     }
 }
@@ -144,20 +156,32 @@ fn lower_func(func: &Func, info: &FuncInfo) -> Result<(Func, Lowered), Diagnosti
     let mut lower = Lower {
         calls: BTreeMap::new(),
         info,
-        kept: func.params.iter().map(|param| (param.name.clone(), param.name.clone())).collect(),
+        kept: func
+            .params
+            .iter()
+            .map(|param| (param.name.clone(), param.name.clone()))
+            .collect(),
         names: NameSupply::of_func(func),
         body: Vec::new(),
     };
     let mut order = Vec::new();
     for stmt in &func.body {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else { continue };
-        let (Some(name), Some((path, _))) = (target.as_name(), value.as_call()) else { continue };
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            continue;
+        };
+        let (Some(name), Some((path, _))) = (target.as_name(), value.as_call()) else {
+            continue;
+        };
         let prim = Prim::find(&path).ok_or_else(|| not_lowered(func, &path))?;
-        lower.calls.insert(name.clone(), (prim, prim::bind(prim, value)?));
+        lower
+            .calls
+            .insert(name.clone(), (prim, prim::bind(prim, value)?));
         order.push(name.clone());
     }
-    let results: Vec<Name> =
-        returned(&func.body).into_iter().filter_map(|value| value.as_name().cloned()).collect();
+    let results: Vec<Name> = returned(&func.body)
+        .into_iter()
+        .filter_map(|value| value.as_name().cloned())
+        .collect();
     let keep = lower.choose_kept(&order, &results);
     for name in &order {
         if !keep.contains(name) {
@@ -174,8 +198,11 @@ fn lower_func(func: &Func, info: &FuncInfo) -> Result<(Func, Lowered), Diagnosti
 }
 
 fn not_lowered(func: &Func, path: &str) -> Diagnostic {
-    Diagnostic::error("not-lowered", format!("`{path}` in `{}` has no loops", func.name))
-        .at(func.name_span, "in this group")
+    Diagnostic::error(
+        "not-lowered",
+        format!("`{path}` in `{}` has no loops", func.name),
+    )
+    .at(func.name_span, "in this group")
 }
 
 impl Lower<'_> {
@@ -211,7 +238,11 @@ impl Lower<'_> {
         blocks: &mut BTreeSet<Name>,
     ) {
         for user in order {
-            let reads = self.calls[user].1.operands().iter().any(|arg| arg.as_name() == Some(name));
+            let reads = self.calls[user]
+                .1
+                .operands()
+                .iter()
+                .any(|arg| arg.as_name() == Some(name));
             if reads && keep.contains(user) {
                 blocks.insert(user.clone());
             } else if reads {
@@ -228,7 +259,10 @@ impl Lower<'_> {
             .and_then(Type::as_known_tensor)
             .map(|(dtype, shape)| (dtype, shape.to_vec()))
             .ok_or_else(|| {
-                Diagnostic::error("unknown-shape", format!("the shape of `{name}` is not known"))
+                Diagnostic::error(
+                    "unknown-shape",
+                    format!("the shape of `{name}` is not known"),
+                )
             })
     }
 
@@ -251,7 +285,11 @@ impl Lower<'_> {
 
     /// The dims of a shape value.
     fn shape_value(&self, name: &Name) -> Option<Vec<Dim>> {
-        if let Some(Type::Shape(dims)) = self.info.vars.get(name) { dims.clone() } else { None }
+        if let Some(Type::Shape(dims)) = self.info.vars.get(name) {
+            dims.clone()
+        } else {
+            None
+        }
     }
 
     /// The block or loops that fill the buffer of a kept value.
@@ -283,18 +321,31 @@ impl Lower<'_> {
         match axes {
             [] => {}
             [axis] => {
-                let kind = if axis.reduces { "T.axis.reduce" } else { "T.axis.spatial" };
+                let kind = if axis.reduces {
+                    "T.axis.reduce"
+                } else {
+                    "T.axis.spatial"
+                };
                 let value = Expr::call(kind, [axis.extent.to_expr(), Expr::name(&loops[0])]);
                 inner.push(Stmt::bind(axis.var.as_str(), value));
             }
             _ => {
-                let kinds: String = axes.iter().map(|axis| if axis.reduces { 'R' } else { 'S' }).collect();
+                let kinds: String = axes
+                    .iter()
+                    .map(|axis| if axis.reduces { 'R' } else { 'S' })
+                    .collect();
                 let target = Expr::new(ExprKind::Tuple {
-                    items: axes.iter().map(|axis| Expr::name(axis.var.as_str())).collect(),
+                    items: axes
+                        .iter()
+                        .map(|axis| Expr::name(axis.var.as_str()))
+                        .collect(),
                     parens: false,
                 });
                 let vars = Expr::list(loops.iter().map(Expr::name));
-                inner.push(Stmt::assign(target, Expr::call("T.axis.remap", [Expr::str(kinds), vars])));
+                inner.push(Stmt::assign(
+                    target,
+                    Expr::call("T.axis.remap", [Expr::str(kinds), vars]),
+                ));
             }
         }
         inner.extend(body);
@@ -318,35 +369,53 @@ impl Lower<'_> {
 
     fn finish(self, func: &Func, results: &[Name]) -> (Func, Lowered) {
         let mut prim = Func::new(FuncKind::Loops, &func.name);
-        prim.decorator.push(Arg { name: Some(Name::from("private")), value: Expr::bool(true) });
+        prim.decorator.push(Arg {
+            name: Some(Name::from("private")),
+            value: Expr::bool(true),
+        });
         let mut bound = BTreeSet::new();
         let mut params = Vec::new();
         let inputs = func.params.iter().map(|param| &param.name);
         for name in inputs.clone().chain(results) {
-            let Some((dtype, shape)) = self.info.vars.get(name).and_then(Type::as_known_tensor) else {
+            let Some((dtype, shape)) = self.info.vars.get(name).and_then(Type::as_known_tensor)
+            else {
                 continue;
             };
             bound.extend(shape.iter().filter_map(Dim::as_sym).cloned());
-            prim.params.push(Param::new(name, buffer_type(dtype, shape)));
+            prim.params
+                .push(Param::new(name, buffer_type(dtype, shape)));
         }
         for name in inputs {
             let shape = self.info.vars.get(name).and_then(Type::as_known_tensor);
             params.push(shape.map_or_else(Vec::new, |(_, shape)| shape.to_vec()));
         }
         let free = free_symbols(&self.body, &prim);
-        let scalars: Vec<Name> = free.into_iter().filter(|name| !bound.contains(name)).collect();
+        let scalars: Vec<Name> = free
+            .into_iter()
+            .filter(|name| !bound.contains(name))
+            .collect();
         let at = func.params.len();
         for (offset, name) in scalars.iter().enumerate() {
-            prim.params.insert(at + offset, Param::new(name, Expr::path("T.int64")));
+            prim.params
+                .insert(at + offset, Param::new(name, Expr::path("T.int64")));
         }
         prim.body = vec![Stmt::expr(Expr::call(
             "T.func_attr",
             [Expr::dict([
-                ("op_pattern".to_owned(), func.attr("op_pattern").cloned().unwrap_or_else(|| Expr::int(8))),
+                (
+                    "op_pattern".to_owned(),
+                    func.attr("op_pattern")
+                        .cloned()
+                        .unwrap_or_else(|| Expr::int(8)),
+                ),
                 ("tirx.noalias".to_owned(), Expr::bool(true)),
             ])],
         ))];
-        prim.body.extend(bound.iter().map(|name| Stmt::bind(name, Expr::call("T.int64", []))));
+        prim.body.extend(
+            bound
+                .iter()
+                .map(|name| Stmt::bind(name, Expr::call("T.int64", []))),
+        );
         prim.body.extend(self.body);
         (prim, Lowered { scalars, params })
     }
@@ -360,7 +429,8 @@ fn free_symbols(body: &[Stmt], prim: &Func) -> BTreeSet<Name> {
     let bound = super::graph::names_of(&probe);
     let mut free = BTreeSet::new();
     let mut visit = |expr: &Expr| free.extend(super::graph::names_in(expr));
-    body.iter().for_each(|stmt| super::graph::for_each_expr(stmt, &mut visit));
+    body.iter()
+        .for_each(|stmt| super::graph::for_each_expr(stmt, &mut visit));
     for param in &prim.params {
         param.ty.iter().for_each(&mut visit);
     }
@@ -384,11 +454,19 @@ pub(super) struct Axis {
 
 impl Axis {
     fn spatial(var: impl Into<String>, extent: Dim) -> Self {
-        Self { var: var.into(), extent, reduces: false }
+        Self {
+            var: var.into(),
+            extent,
+            reduces: false,
+        }
     }
 
     fn reduce(var: impl Into<String>, extent: Dim) -> Self {
-        Self { var: var.into(), extent, reduces: true }
+        Self {
+            var: var.into(),
+            extent,
+            reduces: true,
+        }
     }
 
     fn dim(&self) -> Dim {
@@ -402,7 +480,10 @@ fn nest(vars: &[Name], extents: Vec<Expr>, mut body: Vec<Stmt>) -> Stmt {
         ([], _) if body.len() == 1 => return body.remove(0),
         ([var], [extent]) => (Expr::name(var), Expr::call("range", [extent.clone()])),
         _ => (
-            Expr::new(ExprKind::Tuple { items: vars.iter().map(Expr::name).collect(), parens: false }),
+            Expr::new(ExprKind::Tuple {
+                items: vars.iter().map(Expr::name).collect(),
+                parens: false,
+            }),
             Expr::call("T.grid", extents),
         ),
     };
@@ -416,11 +497,14 @@ fn access(buffer: &Name, index: &[Dim]) -> Expr {
 
 /// `with T.init(): stmt`.
 fn init(stmt: Stmt) -> Stmt {
-    Stmt::new(StmtKind::With { context: Expr::call("T.init", []), target: None, body: vec![stmt] })
+    Stmt::new(StmtKind::With {
+        context: Expr::call("T.init", []),
+        target: None,
+        body: vec![stmt],
+    })
 }
 
 /// A constant of a dtype as TIR writes it.
 fn constant(dtype: DType, value: Expr) -> Expr {
     Expr::call(&format!("T.{}", dtype.name()), [value])
 }
-

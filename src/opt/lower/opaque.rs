@@ -9,14 +9,21 @@ use crate::check::prim::{BoundCall, Prim};
 use crate::shape::Dim;
 
 /// The loops of an operator that is neither element-wise, a reduction, a window nor a contraction.
-pub(super) fn materialize(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnostic> {
+pub(super) fn materialize(
+    lower: &mut Lower,
+    name: &Name,
+    call: &BoundCall,
+) -> Result<(), Diagnostic> {
     match call.prim {
         Prim::Cumsum | Prim::Cumprod => scan(lower, name, call),
         Prim::ScatterElements => scatter_elements(lower, name, call),
         Prim::ScatterNd => scatter_nd(lower, name, call),
         Prim::Sort | Prim::Argsort => sort(lower, name, call),
-        _ => Err(Diagnostic::error("not-lowered", format!("`{}` has no loops", call.prim.name()))
-            .at(call.span, "this call")),
+        _ => Err(Diagnostic::error(
+            "not-lowered",
+            format!("`{}` has no loops", call.prim.name()),
+        )
+        .at(call.span, "this call")),
     }
 }
 
@@ -26,7 +33,9 @@ fn operand(call: &BoundCall, name: &str) -> Expr {
 
 /// Loop variables over a shape, without the block's `v_`.
 fn loops(shape: &[Dim]) -> (Vec<Name>, Vec<Expr>, Vec<Dim>) {
-    let vars: Vec<Name> = (0..shape.len()).map(|axis| Name::from(format!("i{axis}"))).collect();
+    let vars: Vec<Name> = (0..shape.len())
+        .map(|axis| Name::from(format!("i{axis}")))
+        .collect();
     let extents = shape.iter().map(Dim::to_expr).collect();
     let idx = vars.iter().map(Dim::sym).collect();
     (vars, extents, idx)
@@ -41,7 +50,12 @@ fn push_loops(lower: &mut Lower, vars: &[Name], extents: Vec<Expr>, body: Vec<St
 }
 
 fn when(cond: Expr, then: Vec<Stmt>, orelse: Vec<Stmt>) -> Stmt {
-    Stmt::new(StmtKind::If { cond, then, orelse, else_trivia: Trivia::default() })
+    Stmt::new(StmtKind::If {
+        cond,
+        then,
+        orelse,
+        else_trivia: Trivia::default(),
+    })
 }
 
 /// `out[k] = out[k - 1] + x[k]`, or `+ x[k - 1]` where the element itself does not count.
@@ -55,20 +69,39 @@ fn scan(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
     let (vars, extents, idx) = loops(&shape);
     let mut before = idx.clone();
     before[axis] = &before[axis] - &Dim::int(1);
-    let read = if exclusive { before.clone() } else { idx.clone() };
-    let mut block = Block { conditional: 1, ..Block::default() };
+    let read = if exclusive {
+        before.clone()
+    } else {
+        idx.clone()
+    };
+    let mut block = Block {
+        conditional: 1,
+        ..Block::default()
+    };
     let value = element(lower, &mut block, &x, &read)?;
-    let value = if from == dtype { value } else { t("Cast", [Expr::str(dtype.name()), value]) };
+    let value = if from == dtype {
+        value
+    } else {
+        t("Cast", [Expr::str(dtype.name()), value])
+    };
     let is_sum = call.prim == Prim::Cumsum;
     let op = if is_sum { BinaryOp::Add } else { BinaryOp::Mul };
-    let one = if dtype.is_float() { Expr::float(1.0) } else { Expr::int(1) };
+    let one = if dtype.is_float() {
+        Expr::float(1.0)
+    } else {
+        Expr::int(1)
+    };
     let identity = constant(dtype, if is_sum { zero(dtype) } else { one });
     let first = Expr::binary(BinaryOp::Eq, idx[axis].to_expr(), Expr::int(0));
     let place = access(name, &idx);
     let start = if exclusive { identity } else { value.clone() };
     let next = Expr::binary(op, access(name, &before), value);
     let mut body = block.stmts;
-    body.push(when(first, vec![Stmt::assign(place.clone(), start)], vec![Stmt::assign(place, next)]));
+    body.push(when(
+        first,
+        vec![Stmt::assign(place.clone(), start)],
+        vec![Stmt::assign(place, next)],
+    ));
     push_loops(lower, &vars, extents, body);
     Ok(())
 }
@@ -126,8 +159,11 @@ fn scatter_nd(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Di
     let (_, picks) = lower.operand(&indices)?;
     let (_, extents) = lower.operand(&updates)?;
     let width = picks.last().and_then(Dim::as_int).ok_or_else(|| {
-        Diagnostic::error("unknown-shape", "the last axis of the indices of `scatter_nd` is not known")
-            .at(call.span, "this call")
+        Diagnostic::error(
+            "unknown-shape",
+            "the last axis of the indices of `scatter_nd` is not known",
+        )
+        .at(call.span, "this call")
     })?;
     let outer = picks.len() - 1;
     let (vars, extents, idx) = loops(&extents);
@@ -137,7 +173,9 @@ fn scatter_nd(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Di
         let mut at = idx[..outer].to_vec();
         at.push(Dim::int(part));
         let extent = &shape[to.len()];
-        to.push(index::checked_index(lower, &mut block, &indices, &at, extent)?);
+        to.push(index::checked_index(
+            lower, &mut block, &indices, &at, extent,
+        )?);
     }
     to.extend_from_slice(&idx[outer..]);
     let update = element(lower, &mut block, &updates, &idx)?;
@@ -163,8 +201,12 @@ fn sort(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
     for buffer in [&order, &merged] {
         lower.alloc(buffer, DType::I64, std::slice::from_ref(&extent));
     }
-    let outer: Vec<Dim> =
-        shape.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, dim)| dim.clone()).collect();
+    let outer: Vec<Dim> = shape
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != axis)
+        .map(|(_, dim)| dim.clone())
+        .collect();
     let (vars, extents, mut row) = loops(&outer);
     row.insert(axis, Dim::int(0));
     let at = |k: Dim| {
@@ -176,19 +218,40 @@ fn sort(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
     let mut body = vec![nest(
         &[Name::from("k")],
         vec![extent.to_expr()],
-        vec![Stmt::assign(access(&order, std::slice::from_ref(&k)), k.to_expr())],
+        vec![Stmt::assign(
+            access(&order, std::slice::from_ref(&k)),
+            k.to_expr(),
+        )],
     )];
-    let mut block = Block { conditional: 1, ..Block::default() };
+    let mut block = Block {
+        conditional: 1,
+        ..Block::default()
+    };
     let left = element(lower, &mut block, &x, &at(Dim::sym("left_at")))?;
     let right = element(lower, &mut block, &x, &at(Dim::sym("right_at")))?;
     let goes_left = not_after(left, right, dtype, call.bool("descending"));
     body.extend(merge_passes(&order, &merged, &extent, goes_left));
     let place = access(name, &at(k.clone()));
     let value = if call.prim == Prim::Argsort {
-        t("Cast", [Expr::str(out_dtype.name()), access(&order, std::slice::from_ref(&k))])
+        t(
+            "Cast",
+            [
+                Expr::str(out_dtype.name()),
+                access(&order, std::slice::from_ref(&k)),
+            ],
+        )
     } else {
-        let mut block = Block { conditional: 1, ..Block::default() };
-        let from = bind(lower, &mut block, "from", DType::I64, access(&order, std::slice::from_ref(&k)));
+        let mut block = Block {
+            conditional: 1,
+            ..Block::default()
+        };
+        let from = bind(
+            lower,
+            &mut block,
+            "from",
+            DType::I64,
+            access(&order, std::slice::from_ref(&k)),
+        );
         let from = from.as_name().map_or_else(|| Dim::int(0), Dim::sym);
         let value = element(lower, &mut block, &x, &at(from))?;
         let mut body_k = block.stmts;
@@ -197,14 +260,22 @@ fn sort(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
         push_loops(lower, &vars, extents, body);
         return Ok(());
     };
-    body.push(nest(&[Name::from("k")], vec![extent.to_expr()], vec![Stmt::assign(place, value)]));
+    body.push(nest(
+        &[Name::from("k")],
+        vec![extent.to_expr()],
+        vec![Stmt::assign(place, value)],
+    ));
     push_loops(lower, &vars, extents, body);
     Ok(())
 }
 
 /// Whether `left` may stand before `right` in a stable order.
 fn not_after(left: Expr, right: Expr, dtype: DType, descending: bool) -> Expr {
-    let op = if descending { BinaryOp::Ge } else { BinaryOp::Le };
+    let op = if descending {
+        BinaryOp::Ge
+    } else {
+        BinaryOp::Le
+    };
     let ordered = Expr::binary(op, left.clone(), right.clone());
     if !dtype.is_float() {
         return ordered;
@@ -219,7 +290,11 @@ fn merge_passes(order: &Name, merged: &Name, extent: &Dim, goes_left: Expr) -> V
     let name = |text: &str| Expr::name(text);
     let i64_ty = || Expr::path("T.int64");
     let declare = |text: &str, value: Expr| {
-        Stmt::new(StmtKind::Assign { target: Expr::name(text), ty: Some(i64_ty()), value })
+        Stmt::new(StmtKind::Assign {
+            target: Expr::name(text),
+            ty: Some(i64_ty()),
+            value,
+        })
     };
     let set = |text: &str, value: Expr| Stmt::bind(text, value);
     let add = |a: Expr, b: Expr| Expr::binary(BinaryOp::Add, a, b);
@@ -251,7 +326,11 @@ fn merge_passes(order: &Name, merged: &Name, extent: &Dim, goes_left: Expr) -> V
         }),
         when(goes_left, take("left"), take("right")),
     ];
-    let rest = when(less(name("left"), name("middle")), take("left"), take("right"));
+    let rest = when(
+        less(name("left"), name("middle")),
+        take("left"),
+        take("right"),
+    );
     let one = vec![
         when(both, compare, vec![rest]),
         set("to", add(name("to"), Expr::int(1))),
@@ -263,21 +342,33 @@ fn merge_passes(order: &Name, merged: &Name, extent: &Dim, goes_left: Expr) -> V
         declare("left", name("first")),
         declare("right", name("middle")),
         declare("to", name("first")),
-        Stmt::new(StmtKind::While { cond: less(name("to"), name("end")), body: one }),
+        Stmt::new(StmtKind::While {
+            cond: less(name("to"), name("end")),
+            body: one,
+        }),
         set("first", name("end")),
     ];
     let pass = vec![
         declare("first", long(0)),
-        Stmt::new(StmtKind::While { cond: less(name("first"), n()), body: pair }),
+        Stmt::new(StmtKind::While {
+            cond: less(name("first"), n()),
+            body: pair,
+        }),
         nest(
             &[Name::from("k")],
             vec![n()],
             vec![Stmt::assign(at(order, name("k")), at(merged, name("k")))],
         ),
-        set("width", Expr::binary(BinaryOp::Mul, name("width"), Expr::int(2))),
+        set(
+            "width",
+            Expr::binary(BinaryOp::Mul, name("width"), Expr::int(2)),
+        ),
     ];
     vec![
         declare("width", long(1)),
-        Stmt::new(StmtKind::While { cond: less(name("width"), n()), body: pass }),
+        Stmt::new(StmtKind::While {
+            cond: less(name("width"), n()),
+            body: pass,
+        }),
     ]
 }

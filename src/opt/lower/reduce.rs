@@ -21,7 +21,11 @@ fn reduced_axes(call: &BoundCall, rank: usize) -> Vec<usize> {
 }
 
 /// Block axes over the operand: `v_ax…` for kept axes, `v_k…` for reduced ones; and the index of the result.
-fn split_axes(extents: &[Dim], reduced: &[usize], keepdims: bool) -> (Vec<Axis>, Vec<Dim>, Vec<Dim>) {
+fn split_axes(
+    extents: &[Dim],
+    reduced: &[usize],
+    keepdims: bool,
+) -> (Vec<Axis>, Vec<Dim>, Vec<Dim>) {
     let mut axes = Vec::new();
     let mut tail = Vec::new();
     let mut from = Vec::new();
@@ -52,14 +56,20 @@ pub(super) fn materialize(
     prim: Prim,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let x = call.operands().first().map(|&x| x.clone()).unwrap_or_else(Expr::none);
+    let x = call
+        .operands()
+        .first()
+        .map(|&x| x.clone())
+        .unwrap_or_else(Expr::none);
     let (dtype, extents) = lower.operand(&x)?;
     let reduced = reduced_axes(call, extents.len());
     let (axes, from, to) = split_axes(&extents, &reduced, call.bool("keepdims"));
     let mut block = Block::default();
     let value = element(lower, &mut block, &x, &from)?;
     let place = access(name, &to);
-    let Prim::Reduce(op) = prim else { return Ok(()) };
+    let Prim::Reduce(op) = prim else {
+        return Ok(());
+    };
     let next = match op {
         Reduce::Sum => Expr::binary(BinaryOp::Add, place.clone(), value),
         Reduce::Prod => Expr::binary(BinaryOp::Mul, place.clone(), value),
@@ -110,7 +120,11 @@ pub(super) fn materialize_arg(
     prim: Prim,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let x = call.operands().first().map(|&x| x.clone()).unwrap_or_else(Expr::none);
+    let x = call
+        .operands()
+        .first()
+        .map(|&x| x.clone())
+        .unwrap_or_else(Expr::none);
     let (dtype, extents) = lower.operand(&x)?;
     let (out_dtype, _) = lower.tensor(name)?;
     let reduced = match call.opt_int("axis") {

@@ -23,13 +23,19 @@ fn windows(call: &BoundCall, rank: usize) -> Vec<Window> {
     let layout = call.str("layout").to_owned();
     let first = if layout.ends_with('C') { 1 } else { 2 };
     let list = |key: &str, fill: i64| {
-        let mut values = call.opt_ints(key).map_or_else(|| vec![fill], <[i64]>::to_vec);
+        let mut values = call
+            .opt_ints(key)
+            .map_or_else(|| vec![fill], <[i64]>::to_vec);
         if values.len() == 1 {
             values.resize(n_spatial, values[0]);
         }
         values
     };
-    let (sizes, strides, dilation) = (list("pool_size", 1), list("strides", 1), list("dilation", 1));
+    let (sizes, strides, dilation) = (
+        list("pool_size", 1),
+        list("strides", 1),
+        list("dilation", 1),
+    );
     let padding = list("padding", 0);
     (0..n_spatial)
         .map(|axis| Window {
@@ -38,7 +44,10 @@ fn windows(call: &BoundCall, rank: usize) -> Vec<Window> {
             stride: strides[axis],
             dilation: dilation[axis],
             before: padding[axis],
-            after: padding.get(axis + n_spatial).copied().unwrap_or(padding[axis]),
+            after: padding
+                .get(axis + n_spatial)
+                .copied()
+                .unwrap_or(padding[axis]),
         })
         .collect()
 }
@@ -51,7 +60,11 @@ pub(super) fn materialize(
     prim: Prim,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let x = call.operands().first().map(|&x| x.clone()).unwrap_or_else(Expr::none);
+    let x = call
+        .operands()
+        .first()
+        .map(|&x| x.clone())
+        .unwrap_or_else(Expr::none);
     let (dtype, extents) = lower.operand(&x)?;
     let (_, shape) = lower.tensor(name)?;
     let is_max = matches!(prim, Prim::MaxPool(_));
@@ -68,20 +81,39 @@ pub(super) fn materialize(
             inside.push(Expr::binary(BinaryOp::Le, Expr::int(0), at.to_expr()));
         }
         let reach = last_read(window, &shape[window.axis]);
-        let never_past = (&extents[window.axis] - &reach).as_int().is_some_and(|room| room > 0);
+        let never_past = (&extents[window.axis] - &reach)
+            .as_int()
+            .is_some_and(|room| room > 0);
         if !never_past {
-            inside.push(Expr::binary(BinaryOp::Lt, at.to_expr(), extents[window.axis].to_expr()));
+            inside.push(Expr::binary(
+                BinaryOp::Lt,
+                at.to_expr(),
+                extents[window.axis].to_expr(),
+            ));
         }
         from[window.axis] = at;
         axes.push(reduce);
     }
     let start = if is_max { lowest(dtype) } else { zero(dtype) };
-    let mut block = Block { conditional: 1, ..Block::default() };
+    let mut block = Block {
+        conditional: 1,
+        ..Block::default()
+    };
     let mut value = element(lower, &mut block, &x, &from)?;
-    if let Some(cond) = inside.into_iter().reduce(|a, b| Expr::binary(BinaryOp::And, a, b)) {
-        value = t("if_then_else", [cond, value, constant(dtype, start.clone())]);
+    if let Some(cond) = inside
+        .into_iter()
+        .reduce(|a, b| Expr::binary(BinaryOp::And, a, b))
+    {
+        value = t(
+            "if_then_else",
+            [cond, value, constant(dtype, start.clone())],
+        );
     }
-    let target = if is_max { name.clone() } else { lower.names.fresh("pool_sum") };
+    let target = if is_max {
+        name.clone()
+    } else {
+        lower.names.fresh("pool_sum")
+    };
     if !is_max {
         lower.alloc(&target, dtype, &shape);
     }
@@ -97,10 +129,17 @@ pub(super) fn materialize(
     ];
     lower.push_block(&target, &axes, body);
     if !is_max {
-        let counted = windows.iter().map(|window| count(call, window, &to, &extents)).product::<Dim>();
+        let counted = windows
+            .iter()
+            .map(|window| count(call, window, &to, &extents))
+            .product::<Dim>();
         let counted = t("Cast", [Expr::str(dtype.name()), counted.to_expr()]);
         let average = Expr::binary(BinaryOp::Div, place, counted);
-        lower.push_block(name, &Lower::axes(&shape), vec![Stmt::assign(access(name, &to), average)]);
+        lower.push_block(
+            name,
+            &Lower::axes(&shape),
+            vec![Stmt::assign(access(name, &to), average)],
+        );
     }
     Ok(())
 }
