@@ -105,6 +105,8 @@ pub struct Object {
     pub bytes: Vec<u8>,
     /// The tensors that entries of the table `irc_weights` point to, in order; the linker places their bytes.
     pub weights: Vec<Tensor>,
+    /// The C header and the manifest.
+    pub interface: entry::Interface,
     /// Cranelift IR of every function, where the target asked for a listing.
     pub clif: String,
     /// Assembly of every function, where the target asked for a listing.
@@ -121,7 +123,7 @@ pub fn compile(
     weights: &Weights,
     target: &Target,
 ) -> Result<Object, Vec<Diagnostic>> {
-    let _ = (info, weights);
+    let _ = weights;
     let mut asm = Assembler::new(target).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
     for func in module.funcs().filter(|func| func.kind == FuncKind::Loops) {
@@ -132,6 +134,14 @@ pub fn compile(
     if !faults.is_empty() {
         return Err(faults);
     }
+    runtime::define(&mut asm).map_err(|fault| vec![fault])?;
+    let interface = entry::define(&mut asm, module, info, target)?;
     let done = asm.finish()?;
-    Ok(Object { bytes: done.bytes, weights: Vec::new(), clif: done.clif, asm: done.asm })
+    Ok(Object {
+        bytes: done.bytes,
+        weights: Vec::new(),
+        interface,
+        clif: done.clif,
+        asm: done.asm,
+    })
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use irc_syntax::{DType, Diagnostic, Func, FuncKind, Module, Name, StmtKind};
+use irc_syntax::{DType, Diagnostic, Func, FuncKind, Module, Name};
 
 use super::layout::param;
 use crate::check::{FuncInfo, Info, TensorType, Type};
+use crate::codegen::loops::{PrimParam, prim_sig};
 use crate::shape::{Dim, Facts, SymbolFacts};
 
 /// How a parameter or result is passed.
@@ -137,9 +138,8 @@ pub fn describe(module: &Module, info: &Info) -> Result<Vec<Entry>, Vec<Diagnost
     let mut entries = Vec::new();
     let mut faults = Vec::new();
     for func in module.funcs().filter(|func| !func.is_private()) {
-        let Some(facts) = info.funcs.get(&func.name) else {
-            continue;
-        };
+        let empty = FuncInfo::default();
+        let facts = info.funcs.get(&func.name).unwrap_or(&empty);
         match describe_func(func, facts) {
             Ok(entry) => entries.push(entry),
             Err(fault) => faults.push(fault),
@@ -162,7 +162,12 @@ fn describe_func(func: &Func, info: &FuncInfo) -> Result<Entry, Diagnostic> {
         compound: Vec::new(),
     };
     let params = if is_loops {
-        loops_params(func, info)?
+        let (params, dims) = loops_params(func)?;
+        // The adapter passes symbols in this order.
+        dims.iter().for_each(|name| {
+            maker.symbol(name);
+        });
+        params
     } else {
         let n_input = info.num_input.min(info.params.len());
         info.params[..n_input].to_vec()
@@ -215,32 +220,21 @@ fn describe_func(func: &Func, info: &FuncInfo) -> Result<Entry, Diagnostic> {
     })
 }
 
-/// Buffers and numbers of a prim_func, in the order of its parameters.
-fn loops_params(func: &Func, info: &FuncInfo) -> Result<Vec<(Name, Type)>, Diagnostic> {
-    let buffers = matched_buffers(func);
-    info.params
-        .iter()
-        .map(|(name, ty)| {
-            let buffer = buffers.get(name).unwrap_or(name);
-            let ty = info.vars.get(buffer).unwrap_or(ty);
-            Ok((buffer.clone(), ty.clone()))
-        })
-        .collect()
-}
-
-/// Buffers that `B = T.match_buffer(b, …)` makes of handle parameters.
-fn matched_buffers(func: &Func) -> BTreeMap<Name, Name> {
-    let matched = |stmt: &irc_syntax::Stmt| {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
-            return None;
+/// Buffers and numbers of a prim_func, in the order of its parameters, and the symbols it takes after them.
+fn loops_params(func: &Func) -> Result<(Vec<(Name, Type)>, Vec<Name>), Diagnostic> {
+    let sig = prim_sig(func)?;
+    let mut params = Vec::new();
+    for (name, param) in sig.params {
+        let ty = match param {
+            PrimParam::Scalar(dtype) => Type::Scalar(dtype),
+            PrimParam::Buffer(decl) => {
+                let dims = decl.shape.iter().map(Dim::from_expr).collect::<Result<_, _>>()?;
+                Type::tensor(decl.dtype, dims)
+            }
         };
-        let handle = value
-            .positional()
-            .next()
-            .filter(|_| value.is_call_of("T.match_buffer"))?;
-        Some((handle.as_name()?.clone(), target.as_name()?.clone()))
-    };
-    func.body.iter().filter_map(matched).collect()
+        params.push((name, ty));
+    }
+    Ok((params, sig.dims))
 }
 
 /// The tensors of a result, tuples flattened.
