@@ -53,7 +53,7 @@ fn run<'a>(
     let mut diagnostics = std::mem::take(&mut layout.diagnostics);
     diagnostics.append(&mut cx.diagnostics);
     for error in &cx.errors {
-        diagnostics.extend(wording::parse_error(text, file, &layout.line_starts, error));
+        diagnostics.extend(wording::parse_error(text, file, layout, error));
     }
     diagnostics
         .sort_by_key(|diagnostic| diagnostic.primary.as_ref().map_or(0, |label| label.span.lo));

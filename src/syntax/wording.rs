@@ -6,6 +6,7 @@
 
 use crate::ast::{FileId, Span};
 use crate::diag::{Diagnostic, Edit};
+use crate::layout::Layout;
 use crate::token::Tok;
 use lalrpop_util::ParseError;
 use logos::Logos;
@@ -53,11 +54,10 @@ impl Said {
 }
 
 /// The sentence for a fault of the generated parser; nothing where the lexer or layout has spoken.
-/// `line_starts` are the first bytes of the statements.
 pub fn parse_error(
     text: &str,
     file: FileId,
-    line_starts: &[u32],
+    layout: &Layout,
     error: &ParseError<u32, Tok<'_>, ()>,
 ) -> Option<Diagnostic> {
     let (lo, found, hi, expected) = match error {
@@ -79,13 +79,17 @@ pub fn parse_error(
     if found == Tok::Bad {
         return None;
     }
-    let line =
-        line_starts.partition_point(|start| *start <= lo.max(1) - u32::from(found == Tok::Newline));
-    let start = line_starts
+    let at = lo.max(1) - u32::from(found == Tok::Newline);
+    let line = layout.line_starts.partition_point(|start| *start <= at);
+    let start = layout
+        .line_starts
         .get(line.max(1) - 1)
         .copied()
         .unwrap_or(0)
         .min(lo);
+    if layout.bad_lines.binary_search(&start).is_ok() {
+        return None;
+    }
     let fault = Fault::new(text, file, start, (lo, found, hi), expected);
     let said = RULES
         .iter()
@@ -184,7 +188,7 @@ impl<'a> Fault<'a> {
 
 type Rule = fn(&Fault) -> Option<Said>;
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     say_foreign,
     say_keyword_as_name,
     say_orphan_else,
@@ -193,6 +197,7 @@ const RULES: [Rule; 12] = [
     say_equals,
     say_generator,
     say_missing_in,
+    say_missing_else,
     say_missing_value,
     say_double_star,
     say_missing_comma,
@@ -379,6 +384,17 @@ fn say_missing_in(fault: &Fault) -> Option<Said> {
             "`in` is missing",
         )
         .help("write `for i in …`", None)
+    })
+}
+
+/// `x = a if c`.
+fn say_missing_else(fault: &Fault) -> Option<Said> {
+    fault.expects("\"else\"").then(|| {
+        said(
+            "`if` inside an expression needs `else`",
+            "`else` is missing",
+        )
+        .help("write `a if c else b`", None)
     })
 }
 
