@@ -1,6 +1,7 @@
 //! Types and names.
 
 pub mod annotation;
+pub mod expand;
 mod module;
 pub mod prim;
 mod suggest;

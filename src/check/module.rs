@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind};
 
 use super::annotation::type_from_expr;
+use super::expand::Expander;
 use super::prim::{self, Prim, Scope};
 use super::types::{FuncInfo, Info, TensorType, Type};
 use crate::library::Library;
@@ -95,6 +96,7 @@ struct Walk<'a> {
     signatures: &'a BTreeMap<Name, Signature>,
     info: FuncInfo,
     diags: Vec<Diagnostic>,
+    expander: Expander<'a>,
     /// Names in use, so that fresh symbols differ from them.
     taken: BTreeSet<Name>,
 }
@@ -124,6 +126,7 @@ impl<'a> Walk<'a> {
             signatures,
             info,
             diags: Vec::new(),
+            expander: Expander::new(lib),
             taken,
         }
     }
@@ -242,7 +245,13 @@ impl<'a> Walk<'a> {
             return self.result_at(signature, value);
         }
         if self.lib.has(path) {
-            return Type::Any;
+            let mut expander = std::mem::replace(&mut self.expander, Expander::new(self.lib));
+            let typed = expander.type_of_call(value, self);
+            self.expander = expander;
+            return typed.unwrap_or_else(|diag| {
+                self.diags.push(diag);
+                Type::Error
+            });
         }
         let fault = Diagnostic::error("unknown-op", format!("there is no operator `{path}`"));
         self.diags.push(fault.at(value.span, "unknown operator"));
@@ -355,6 +364,14 @@ impl Scope for Walk<'_> {
         }
         self.info.facts.set(name.clone(), SymbolFacts::default());
         Dim::sym(name)
+    }
+
+    fn fresh_any_sign(&mut self, base: &str) -> Dim {
+        let dim = self.fresh(base);
+        if let Some(name) = dim.as_sym() {
+            self.info.facts.set_any_sign(name);
+        }
+        dim
     }
 
     fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {

@@ -5,6 +5,7 @@ use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Span, UnaryOp};
 use super::{BoundCall, Items, Prim, element, index, layout, make, window};
 use crate::check::types::{TensorType, Type};
 use crate::shape::{Dim, Facts};
+use crate::tensor::Tensor;
 
 /// What surrounds a call: the types of names, facts on symbols, and a source of fresh symbols.
 pub trait Scope {
@@ -16,6 +17,14 @@ pub trait Scope {
 
     /// A symbol that stands for an extent known at run time only.
     fn fresh(&mut self, base: &str) -> Dim;
+
+    /// A symbol that stands for an integer known at run time only, of any sign.
+    fn fresh_any_sign(&mut self, base: &str) -> Dim;
+
+    /// The constant that an operand is, where it is one whose value is at hand. `R.const` itself is not asked for.
+    fn constant(&self, _expr: &Expr) -> Option<Tensor> {
+        None
+    }
 
     /// The meaning of an annotation such as `out_ty=R.Tensor((n, 4), "float32")`.
     fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic>;
