@@ -4,6 +4,8 @@
 //! `fn(*const u64)` with the list of what the caller has to put into the array. `lower` makes the vector IR of `vir`
 //! with the functions of `math`; `x64` makes bytes of it. A region that is not understood is refused as a whole.
 
+pub mod vir;
+
 use std::collections::BTreeMap;
 
 use irc_syntax::{DType, Expr, Name, Stmt};

@@ -1,0 +1,26 @@
+//! Runs emitted code inside the tests: maps it executable and calls it.
+#![allow(unsafe_code)]
+
+use memmap2::{Mmap, MmapMut};
+
+/// Code in memory.
+pub struct Loaded(Mmap);
+
+impl Loaded {
+    /// Maps code.
+    pub fn new(code: &[u8]) -> Self {
+        let mut map = MmapMut::map_anon(code.len().max(1)).expect("memory for code");
+        map[..code.len()].copy_from_slice(code);
+        Self(map.make_exec().expect("executable memory"))
+    }
+
+    /// Calls it with an array of arguments.
+    pub fn call(&self, args: &[u64]) {
+        // SAFETY: the map holds a complete function of this signature made by `emit`; what its arguments point to
+        // is the caller's, who made the function.
+        unsafe {
+            let entry: extern "C" fn(*const u64) = std::mem::transmute(self.0.as_ptr());
+            entry(args.as_ptr());
+        }
+    }
+}
