@@ -4,13 +4,16 @@
 //! `fn(*const u64)` with the list of what the caller has to put into the array. `lower` makes the vector IR of `vir`
 //! with the functions of `math`; `x64` makes bytes of it. A region that is not understood is refused as a whole.
 
+pub mod affine;
+mod lower;
+pub mod math;
 pub mod vir;
 
 use std::collections::BTreeMap;
 
 use irc_syntax::{DType, Expr, Name, Stmt};
 
-use crate::codegen::Cpu;
+use crate::codegen::{Cpu, x64};
 
 /// A buffer that a region reads or writes.
 #[derive(Clone, PartialEq, Debug)]
@@ -54,6 +57,12 @@ pub struct Kernel {
 
 /// The code of a region; `None` when the region or the instruction set is not one for this emitter.
 pub fn compile(region: &[Stmt], env: &Env, cpu: Cpu) -> Option<Kernel> {
-    let _ = (region, env, cpu);
-    None
+    let (func, args) = lower(region, env, x64::lanes(cpu)?)?;
+    let code = x64::compile(&func, cpu)?;
+    Some(Kernel { code, args })
+}
+
+/// The vector IR of a region for a number of lanes, and its arguments; `None` when the region is refused.
+pub fn lower(region: &[Stmt], env: &Env, lanes: u8) -> Option<(vir::Func, Vec<KernelArg>)> {
+    lower::lower(region, env, lanes)
 }

@@ -400,7 +400,7 @@ impl Inst {
 
     /// Calls `f` with every register it reads; those of nested bodies are not among them.
     pub fn each_src(&self, mut f: impl FnMut(Reg)) {
-        let mut int = |src: &Src, f: &mut dyn FnMut(Reg)| {
+        let int = |src: &Src, f: &mut dyn FnMut(Reg)| {
             if let Src::Reg(reg) = src {
                 f(*reg);
             }
@@ -616,5 +616,52 @@ impl Builder {
         let dst = self.reg(self.ty(a));
         self.push(Inst::Select { dst, mask, a, b });
         dst
+    }
+}
+
+/// For code that moves what it makes: blocks are numbered from 0, the outermost.
+impl Builder {
+    /// The number of the open block.
+    pub fn block(&self) -> usize {
+        self.blocks.len() - 1
+    }
+
+    /// Appends an instruction to an enclosing block, in front of the nested ones that are still open.
+    pub fn push_at(&mut self, block: usize, inst: Inst) {
+        if let Some(block) = self.blocks.get_mut(block) {
+            block.push(inst);
+        }
+    }
+
+    /// How many instructions the open block has.
+    pub fn block_len(&self) -> usize {
+        self.blocks.last().map_or(0, Vec::len)
+    }
+
+    /// Appends instructions made apart.
+    pub fn append(&mut self, insts: Vec<Inst>) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.extend(insts);
+        }
+    }
+
+    /// Lets the last instruction write `to` in place of `from`, when it computes `from`; otherwise copies.
+    pub fn write_to(&mut self, to: Reg, from: Reg) {
+        if let Some(last) = self.blocks.last_mut().and_then(|block| block.last_mut()) {
+            match last {
+                Inst::Un { dst, .. }
+                | Inst::Bin { dst, .. }
+                | Inst::Fma { dst, .. }
+                | Inst::Cmp { dst, .. }
+                | Inst::Select { dst, .. }
+                    if *dst == from =>
+                {
+                    *dst = to;
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.push(Inst::Un { op: UnOp::Copy, dst: to, a: from });
     }
 }

@@ -129,6 +129,8 @@ struct Interval {
     end: u32,
     weight: f64,
     writes: u32,
+    /// Whether some instruction wants it in a register.
+    hard: bool,
     /// A register that ends where this one starts, to share its place.
     hint: Option<Reg>,
 }
@@ -144,7 +146,7 @@ struct Ranges<'a> {
 
 impl<'a> Ranges<'a> {
     fn new(func: &Func, temps: &'a dyn Fn(&Inst) -> u8) -> Self {
-        let empty = Interval { start: u32::MAX, end: 0, weight: 0.0, writes: 0, hint: None };
+        let empty = Interval { start: u32::MAX, end: 0, weight: 0.0, writes: 0, hard: false, hint: None };
         Self {
             intervals: vec![empty; func.types.len()],
             temps,
@@ -170,6 +172,9 @@ impl<'a> Ranges<'a> {
                 self.temp_at.push((self.end, n_temps));
             }
             inst.each_src(|reg| self.touch(reg, at, depth));
+            for reg in hard_sources(inst).into_iter().flatten() {
+                self.intervals[reg.0 as usize].hard = true;
+            }
             if let Some(dst) = inst.dst() {
                 self.touch(dst, at + 1, depth);
                 self.intervals[dst.0 as usize].writes += 1;
@@ -241,6 +246,21 @@ impl<'a> Ranges<'a> {
             }
             inst.each_src(|reg| live.insert(reg));
         }
+    }
+}
+
+/// The vectors that an instruction cannot take from memory.
+fn hard_sources(inst: &Inst) -> [Option<Reg>; 2] {
+    use crate::codegen::kernel::vir::BinOp;
+    match inst {
+        Inst::Bin { op: BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor, .. } => {
+            [None, None]
+        }
+        Inst::Bin { a, .. } | Inst::Cmp { a, .. } => [Some(*a), None],
+        Inst::Select { mask, b, .. } => [Some(*mask), Some(*b)],
+        Inst::Store { src, mask, .. } => [Some(*src), *mask],
+        Inst::StoreOne { src, .. } | Inst::Reduce { src, .. } => [Some(*src), None],
+        _ => [None, None],
     }
 }
 
@@ -371,7 +391,7 @@ impl<'a> Placer<'a> {
             _ => None,
         });
         // A constant outside loops is one memory operand either way.
-        if interval.weight < 1.0 && self.homes.contains_key(&reg) {
+        if interval.weight < 1.0 && !interval.hard && self.homes.contains_key(&reg) {
             self.evict(reg);
             return;
         }

@@ -274,6 +274,7 @@ fn instruction(code: Code, ops: &[Opnd]) -> Result<Instruction, String> {
         [Reg(a), Reg(b), Mem(c)] => Instruction::with3(code, a, b, c),
         [Reg(a), Reg(b), Imm(c)] => Instruction::with3(code, a, b, c),
         [Reg(a), Mem(b), Imm(c)] => Instruction::with3(code, a, b, c),
+        [Reg(a), Mem(b), Reg(c)] => Instruction::with3(code, a, b, c),
         [Mem(a), Reg(b), Reg(c)] => Instruction::with3(code, a, b, c),
         [Mem(a), Reg(b), Imm(c)] => Instruction::with3(code, a, b, c),
         [Reg(a), Reg(b), Reg(c), Reg(d)] => Instruction::with4(code, a, b, c, d),

@@ -96,7 +96,11 @@ impl Emitter<'_> {
             // Only a commutative operation may have its constant on the left for free.
             (Src::Imm(_), Src::Reg(_)) if commutes => (b, a),
             // What is about to be overwritten comes first.
-            (Src::Reg(_), Src::Reg(y)) if commutes && y == dst => (b, a),
+            (Src::Reg(x), Src::Reg(y))
+                if commutes && x != dst && (y == dst || self.same_place(y, dst)) =>
+            {
+                (b, a)
+            }
             other => other,
         };
         match op {
@@ -114,6 +118,14 @@ impl Emitter<'_> {
             IntOp::Mul => {
                 if let (Src::Reg(x), Some(imm)) = (a, small(b)) {
                     let (to, from) = (self.int_out(dst), self.int_rm(x)?);
+                    if imm > 0 && imm & (imm - 1) == 0 {
+                        if !matches!(from, Opnd::Reg(from) if from == to) {
+                            self.asm.ins(Mov_r64_rm64, &[to.into(), from])?;
+                        }
+                        let by = imm.trailing_zeros() as i32;
+                        self.asm.ins(Shl_rm64_imm8, &[to.into(), by.into()])?;
+                        return self.int_done(dst, to);
+                    }
                     self.asm.ins(Imul_r64_rm64_imm32, &[to.into(), from, imm.into()])?;
                     return self.int_done(dst, to);
                 }

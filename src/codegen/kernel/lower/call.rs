@@ -1,0 +1,239 @@
+//! Calls of `T.*` in values.
+
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind};
+
+use super::super::math;
+use super::super::vir::{BinOp, CmpOp, Reg, Ty, UnOp};
+use super::cond::{Cond, comparison};
+use super::value::Val;
+use super::Lower;
+
+impl Lower<'_> {
+    pub(super) fn call(&mut self, expr: &Expr) -> Option<Val> {
+        if let Some((op, a, b)) = comparison(expr) {
+            return self.compare(op, a, b);
+        }
+        let (path, args) = expr.as_call()?;
+        let args: Vec<&Expr> = args.iter().map(|arg| &arg.value).collect();
+        let name = path.strip_prefix("T.")?;
+        match (name, args.as_slice()) {
+            ("if_then_else", [cond, a, b]) => {
+                let cond = self.cond(cond)?;
+                self.choose_value(cond, a, b)
+            }
+            ("Select", [cond, a, b]) => self.select(cond, a, b),
+            ("Cast", [dtype, value]) => {
+                let value = self.expr(value)?;
+                self.cast(DType::from_name(dtype.as_str()?)?, value)
+            }
+            ("reinterpret", [dtype, value]) => {
+                let value = self.expr(value)?;
+                match (DType::from_name(dtype.as_str()?)?, value) {
+                    (DType::I32, Val::F32(reg)) => Some(Val::I32(self.b.cast(Ty::I32, reg))),
+                    (DType::F32, Val::I32(reg)) => Some(Val::F32(self.b.cast(Ty::F32, reg))),
+                    _ => None,
+                }
+            }
+            ("likely", [value]) => self.expr(value),
+            ("max" | "Max", [a, b]) => self.extreme(BinOp::Max, expr, a, b),
+            ("min" | "Min", [a, b]) => self.extreme(BinOp::Min, expr, a, b),
+            ("And", [a, b]) => Some(Val::Cond(self.cond(a)?.and(self.cond(b)?))),
+            ("Or", [a, b]) => Some(Val::Cond(self.cond(a)?.or(self.cond(b)?))),
+            ("Not", [a]) => Some(Val::Cond(self.cond(a)?.not())),
+            ("pow" | "power", [a, b]) => {
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                let (ty, a, b) = self.same_type(a, b)?;
+                (ty == Ty::F32).then(|| Val::F32(math::pow(&mut self.b, a, b)))
+            }
+            (_, [a, b]) => {
+                let op = infix(name)?;
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                self.arithmetic(op, a, b)
+            }
+            (_, [value]) => {
+                if let Some(dtype) = DType::from_name(name) {
+                    return self.literal(dtype, value);
+                }
+                self.function(name, value)
+            }
+            _ => None,
+        }
+    }
+
+    fn select(&mut self, cond: &Expr, a: &Expr, b: &Expr) -> Option<Val> {
+        let cond = self.cond(cond)?;
+        match cond {
+            Cond::Known(true) => self.expr(a),
+            Cond::Known(false) => self.expr(b),
+            cond => {
+                let mask = self.mask_of(cond);
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                self.blend(mask, a, b)
+            }
+        }
+    }
+
+    /// `T.float32(1)`, `T.int32(n)`, `T.float32("-inf")`
+    fn literal(&mut self, dtype: DType, value: &Expr) -> Option<Val> {
+        let number = match &value.kind {
+            ExprKind::Str(text) => text.parse::<f64>().ok(),
+            ExprKind::Float(value) => Some(*value),
+            _ => value.as_int().map(|value| value as f64),
+        };
+        match (dtype, number) {
+            (DType::F32, Some(number)) => Some(Val::F32(self.b.f32(number as f32))),
+            (DType::F16, Some(number)) => {
+                let half = half::f16::from_f64(number).to_f32();
+                Some(Val::Half(self.b.f32(half)))
+            }
+            (DType::Bool, _) => Some(Val::Cond(self.cond(value)?)),
+            (DType::I8 | DType::U8, Some(_)) => {
+                let value = i32::try_from(value.as_int()?).ok()?;
+                Some(Val::Byte(self.b.i32(value), dtype))
+            }
+            (DType::I32, Some(_)) => {
+                let value = i32::try_from(value.as_int()?).ok()?;
+                Some(Val::Int(super::super::affine::Poly::constant(i64::from(value))))
+            }
+            (dtype, _) if dtype.is_int() => Some(Val::Int(self.poly(value)?)),
+            (dtype, None) => {
+                let value = self.expr(value)?;
+                self.cast(dtype, value)
+            }
+            _ => None,
+        }
+    }
+
+    fn cast(&mut self, dtype: DType, value: Val) -> Option<Val> {
+        match (dtype, value) {
+            (DType::F32, Val::F32(reg) | Val::Half(reg)) => Some(Val::F32(reg)),
+            (DType::F32, Val::I32(reg) | Val::Byte(reg, _)) => {
+                Some(Val::F32(self.b.un(UnOp::ToFloat, reg)))
+            }
+            (DType::F32, Val::Int(poly)) => {
+                let lanes = self.lanes_of(&poly)?;
+                Some(Val::F32(self.b.un(UnOp::ToFloat, lanes)))
+            }
+            (DType::F16, Val::Half(reg)) => Some(Val::Half(reg)),
+            (DType::I32, Val::I32(reg) | Val::Byte(reg, _)) => Some(Val::I32(reg)),
+            (DType::I32, Val::F32(reg)) => Some(Val::I32(self.b.un(UnOp::ToInt, reg))),
+            (DType::I32 | DType::I64, Val::Int(poly)) => Some(Val::Int(poly)),
+            (DType::I8 | DType::U8, Val::I32(reg)) => {
+                // The lanes of a byte are its value: extend what is left of it.
+                let by = self.b.i32(24);
+                let high = self.b.bin(BinOp::Shl, reg, by);
+                let op = if dtype == DType::I8 { BinOp::Sar } else { BinOp::Shr };
+                Some(Val::Byte(self.b.bin(op, high, by), dtype))
+            }
+            (DType::I8 | DType::U8, Val::Byte(reg, from)) if from == dtype => {
+                Some(Val::Byte(reg, dtype))
+            }
+            (DType::Bool, Val::Mask(mask)) => Some(Val::Mask(mask)),
+            (DType::Bool, Val::Cond(cond)) => Some(Val::Cond(cond)),
+            (DType::Bool, Val::F32(reg)) => {
+                let zero = self.b.f32(0.0);
+                Some(Val::Mask(self.b.cmp(CmpOp::Ne, reg, zero)))
+            }
+            (DType::Bool, Val::I32(reg) | Val::Byte(reg, _)) => {
+                let zero = self.b.i32(0);
+                Some(Val::Mask(self.b.cmp(CmpOp::Ne, reg, zero)))
+            }
+            (DType::F32, value @ (Val::Mask(_) | Val::Cond(_))) => {
+                let mask = self.convert(value, DType::Bool)?;
+                let (one, zero) = (self.b.f32(1.0), self.b.f32(0.0));
+                Some(Val::F32(self.b.select(mask, one, zero)))
+            }
+            (DType::I32 | DType::I8 | DType::U8, value @ (Val::Mask(_) | Val::Cond(_))) => {
+                let mask = self.convert(value, DType::Bool)?;
+                let lanes = self.mask_as_int(mask);
+                Some(if dtype == DType::I32 {
+                    Val::I32(lanes)
+                } else {
+                    Val::Byte(lanes, dtype)
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn extreme(&mut self, op: BinOp, whole: &Expr, a: &Expr, b: &Expr) -> Option<Val> {
+        if let Some(poly) = self.poly(whole) {
+            return Some(Val::Int(poly));
+        }
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        match (a, b) {
+            (Val::Half(a), Val::Half(b)) => Some(Val::Half(self.extremum(op, a, b))),
+            (Val::Byte(a, x), Val::Byte(b, y)) if x == y => {
+                Some(Val::Byte(self.b.bin(op, a, b), x))
+            }
+            (a, b) => {
+                let (ty, a, b) = self.same_type(a, b)?;
+                Some(match ty {
+                    Ty::F32 => Val::F32(self.extremum(op, a, b)),
+                    _ => Val::I32(self.b.bin(op, a, b)),
+                })
+            }
+        }
+    }
+
+    fn function(&mut self, name: &str, value: &Expr) -> Option<Val> {
+        let value = self.expr(value)?;
+        let reg = match value {
+            Val::F32(reg) => reg,
+            Val::I32(reg) if matches!(name, "abs" | "fabs") => {
+                let zero = self.b.i32(0);
+                let minus = self.b.bin(BinOp::Sub, zero, reg);
+                return Some(Val::I32(self.b.bin(BinOp::Max, reg, minus)));
+            }
+            _ => return None,
+        };
+        if matches!(name, "isnan" | "isinf" | "isfinite") {
+            return Some(Val::Mask(self.classify(name, reg)));
+        }
+        let b = &mut self.b;
+        let res = match name {
+            "fabs" | "abs" => math::abs(b, reg),
+            "sqrt" => b.un(UnOp::Sqrt, reg),
+            "floor" => b.un(UnOp::Floor, reg),
+            "ceil" => b.un(UnOp::Ceil, reg),
+            "trunc" => b.un(UnOp::Trunc, reg),
+            "round" | "nearbyint" => b.un(UnOp::Round, reg),
+            "exp" => math::exp(b, reg),
+            "log" => math::log(b, reg),
+            "rsqrt" => math::rsqrt(b, reg),
+            "tanh" => math::tanh(b, reg),
+            "sigmoid" => math::sigmoid(b, reg),
+            "erf" => math::erf(b, reg),
+            "sin" => math::sin(b, reg),
+            "cos" => math::cos(b, reg),
+            _ => return None,
+        };
+        Some(Val::F32(res))
+    }
+
+    fn classify(&mut self, name: &str, reg: Reg) -> Reg {
+        if name == "isnan" {
+            return self.b.cmp(CmpOp::Ne, reg, reg);
+        }
+        let size = math::abs(&mut self.b, reg);
+        let infinity = self.b.f32(f32::INFINITY);
+        let op = if name == "isinf" { CmpOp::Eq } else { CmpOp::Lt };
+        self.b.cmp(op, size, infinity)
+    }
+}
+
+/// The operator that a functional form stands for.
+fn infix(name: &str) -> Option<BinaryOp> {
+    Some(match name {
+        "Add" => BinaryOp::Add,
+        "Sub" => BinaryOp::Sub,
+        "Mul" => BinaryOp::Mul,
+        "Div" => BinaryOp::Div,
+        "bitwise_and" => BinaryOp::BitAnd,
+        "bitwise_or" => BinaryOp::BitOr,
+        "bitwise_xor" => BinaryOp::BitXor,
+        "shift_left" => BinaryOp::Shl,
+        "shift_right" => BinaryOp::Shr,
+        _ => return None,
+    })
+}
