@@ -1,1 +1,357 @@
-//! To be written.
+//! The pipeline: a file in, a program out of it, an artefact out of that.
+//!
+//!     load → check → passes (opt::PASSES, top to bottom) → codegen → link
+//!
+//! Every step up to codegen is tree → tree; [`build`] shows the tree after each to an observer, which is how dumps and
+//! `--emit` are made. Input is recognized by content: a shared object that irc made, text, or an ONNX file.
+
+use std::io::Write;
+use std::path::Path;
+
+use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, SourceMap, Stmt, parse, print};
+
+use crate::codegen::{self, Object, Target};
+use crate::library::Library;
+use crate::link::{self, WeightPlace};
+use crate::onnx;
+use crate::opt::{self, Changed, PASSES, Pass, PassCx};
+use crate::tensor::folder::ModelFolder;
+use crate::tensor::{MappedFile, Weights, sha256_bytes};
+
+/// A module and the weights that it names.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The text, as a tree.
+    pub module: Module,
+    /// The weights of its public functions, by parameter name.
+    pub weights: Weights,
+}
+
+/// Whose fault it is that a step failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// The program is wrong.
+    Program,
+    /// A file cannot be read or written.
+    Io,
+    /// The program is valid, and asks for what irc does not do.
+    Unsupported,
+    /// irc is wrong.
+    Internal,
+}
+
+/// Why a step failed.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// Whose fault it is.
+    pub kind: FaultKind,
+    /// What is wrong, at least one.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Fault {
+    /// A file that cannot be read or written.
+    pub fn io(message: impl Into<String>) -> Self {
+        let diagnostics = vec![Diagnostic::error("file", message)];
+        Self {
+            kind: FaultKind::Io,
+            diagnostics,
+        }
+    }
+
+    /// The program is wrong.
+    pub fn program(diagnostics: Vec<Diagnostic>) -> Self {
+        Self {
+            kind: FaultKind::Program,
+            diagnostics,
+        }
+    }
+}
+
+/// What steps after reading report; the codes say whose fault it is.
+impl From<Vec<Diagnostic>> for Fault {
+    fn from(diagnostics: Vec<Diagnostic>) -> Self {
+        let all = |part: &str| diagnostics.iter().all(|diag| diag.code.contains(part));
+        let kind = if diagnostics.iter().any(|diag| diag.code.ends_with("-fault")) {
+            FaultKind::Internal
+        } else if all("unsupported") {
+            FaultKind::Unsupported
+        } else {
+            FaultKind::Program
+        };
+        Self { kind, diagnostics }
+    }
+}
+
+/// What a file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileKind {
+    /// A text of the language.
+    Text,
+    /// An ONNX file.
+    Onnx,
+    /// A shared object.
+    Library,
+}
+
+/// Recognizes a file by its first bytes. Only a broken file is judged by its name.
+pub fn recognize(path: &Path, bytes: &[u8]) -> FileKind {
+    let head = &bytes[..bytes.len().min(4096)];
+    let plain = |byte: &u8| *byte >= b' ' || b"\t\n\r\x0c".contains(byte);
+    if head.starts_with(b"\x7fELF") {
+        FileKind::Library
+    } else if path.extension().is_some_and(|suffix| suffix == "onnx") || !head.iter().all(plain) {
+        FileKind::Onnx
+    } else {
+        FileKind::Text
+    }
+}
+
+/// Reads a program from a file. Texts go into `sources`, so that diagnostics can point into them.
+///
+/// # Errors
+/// The file cannot be read, or what it holds is wrong.
+pub fn load(path: &Path, lib: &Library, sources: &mut SourceMap) -> Result<Program, Fault> {
+    let shown = path.display().to_string();
+    let file = MappedFile::open(path)
+        .map_err(|error| Fault::io(format!("`{shown}` cannot be read: {error}")))?;
+    match recognize(path, &file) {
+        FileKind::Onnx => import(onnx::Source::Mapped(&file), &ModelFolder::of(path), lib),
+        FileKind::Text => load_text(&shown, &file, &ModelFolder::of(path), sources),
+        FileKind::Library => {
+            let text = link::read_program(&file)
+                .ok_or_else(|| Fault::io(format!("`{shown}` holds no program of irc")))?;
+            load_text(&shown, text.as_bytes(), &ModelFolder::of(path), sources)
+        }
+    }
+}
+
+/// Reads a program from bytes that come from no file; it has no weights beside it.
+///
+/// # Errors
+/// What the bytes hold is wrong.
+pub fn load_bytes(bytes: &[u8], lib: &Library, sources: &mut SourceMap) -> Result<Program, Fault> {
+    let here = Path::new("-");
+    match recognize(here, bytes) {
+        FileKind::Onnx => import(onnx::Source::Memory(bytes), &onnx::NoFiles, lib),
+        FileKind::Text => load_text("<stdin>", bytes, &ModelFolder::of(here), sources),
+        FileKind::Library => Err(Fault::io("a shared object cannot be read from a stream")),
+    }
+}
+
+fn load_text(
+    shown: &str,
+    bytes: &[u8],
+    folder: &ModelFolder,
+    sources: &mut SourceMap,
+) -> Result<Program, Fault> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| Fault::io(format!("`{shown}` is no text: {error}")))?;
+    let (module, diagnostics) = parse(sources, shown, text);
+    if has_error(&diagnostics) {
+        return Err(Fault::program(diagnostics));
+    }
+    let weights = load_weights(&module, folder)?;
+    Ok(Program { module, weights })
+}
+
+/// The weights of the file that `irc.params` names, if it names one.
+fn load_weights(module: &Module, folder: &ModelFolder) -> Result<Weights, Fault> {
+    let Some(Expr {
+        kind: ExprKind::Dict(items),
+        ..
+    }) = module.attr("irc.params")
+    else {
+        return Ok(Weights::new());
+    };
+    let text = |key: &str| {
+        let item = items.iter().find(|(name, _)| name.as_str() == Some(key));
+        item.and_then(|(_, value)| value.as_str())
+    };
+    let Some(name) = text("file") else {
+        return Ok(Weights::new());
+    };
+    let fault = |why: &str| Fault::io(format!("the weights `{name}` cannot be read: {why}"));
+    let file = folder.open(name).map_err(|why| fault(&why))?;
+    if let Some(wanted) = text("sha256") {
+        let found = sha256_bytes(&file);
+        if found != wanted {
+            let message = format!("the weights `{name}` are not those that the module names");
+            let diag = Diagnostic::error("params-hash", message)
+                .note(format!("sha256 of the file: {found}"))
+                .note(format!("sha256 in `irc.params`: {wanted}"));
+            return Err(Fault::program(vec![diag]));
+        }
+    }
+    Weights::parse(file).map_err(|error| fault(&error.to_string()))
+}
+
+/// Reads an ONNX file and says it in operators of `R`.
+fn import(
+    source: onnx::Source<'_>,
+    files: &dyn onnx::Files,
+    lib: &Library,
+) -> Result<Program, Fault> {
+    let is_known = |op: &str, since: i64| {
+        u32::try_from(since).is_ok_and(|since| lib.find(op, Some(since)).is_some())
+    };
+    let options = onnx::Options {
+        is_known: &is_known,
+    };
+    let imported = onnx::import(source, files, &options).map_err(|failure| Fault {
+        kind: match failure.kind {
+            onnx::FailureKind::Malformed => FaultKind::Program,
+            onnx::FailureKind::Io => FaultKind::Io,
+            onnx::FailureKind::Unsupported => FaultKind::Unsupported,
+        },
+        diagnostics: failure.diagnostics,
+    })?;
+    let mut program = Program {
+        module: imported.module,
+        weights: imported.weights,
+    };
+    run_passes(
+        &mut program,
+        &select_passes(&["lift"])?,
+        lib,
+        &mut |_, _, _| {},
+    )?;
+    Ok(program)
+}
+
+/// Names the file of the weights in the module.
+pub fn name_weights(module: &mut Module, file: &str, sha256: &str) {
+    let text = |text: &str| Expr::str(text);
+    let value = Expr::dict([
+        ("file".to_owned(), text(file)),
+        ("sha256".to_owned(), text(sha256)),
+    ]);
+    set_attr(module, "irc.params", value);
+}
+
+/// Sets an attribute of the module, in the order of keys.
+pub fn set_attr(module: &mut Module, key: &str, value: Expr) {
+    for item in &mut module.items {
+        let Item::Stmt(Stmt {
+            kind: irc_syntax::StmtKind::Expr(call),
+            ..
+        }) = item
+        else {
+            continue;
+        };
+        if !call.is_call_of("I.module_attrs") {
+            continue;
+        }
+        let ExprKind::Call { args, .. } = &mut call.kind else {
+            continue;
+        };
+        if let Some(ExprKind::Dict(items)) = args.first_mut().map(|arg| &mut arg.value.kind) {
+            items.retain(|(name, _)| name.as_str() != Some(key));
+            items.push((Expr::str(key), value));
+            items.sort_by(|(a, _), (b, _)| a.as_str().cmp(&b.as_str()));
+            return;
+        }
+    }
+    let attrs = Expr::call("I.module_attrs", [Expr::dict([(key.to_owned(), value)])]);
+    module.items.insert(0, Item::Stmt(Stmt::expr(attrs)));
+}
+
+/// The passes of these names, in the order given.
+///
+/// # Errors
+/// A name that no pass has.
+pub fn select_passes(names: &[&str]) -> Result<Vec<&'static Pass>, Fault> {
+    let find = |name: &&str| {
+        opt::find_pass(name).ok_or_else(|| {
+            let message = format!("no pass has the name `{name}`; `irc opt --list` lists them");
+            Fault::program(vec![Diagnostic::error("unknown-pass", message)])
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// What is shown after each pass: its name, the module, and whether it changed.
+pub type Observer<'o> = &'o mut dyn FnMut(&'static str, &Module, Changed);
+
+/// Runs passes over a program.
+///
+/// # Errors
+/// What the checker or a pass found wrong.
+pub fn run_passes(
+    program: &mut Program,
+    passes: &[&Pass],
+    lib: &Library,
+    observer: Observer<'_>,
+) -> Result<(), Fault> {
+    let mut cx = PassCx::new(lib, &mut program.weights);
+    Ok(opt::run_passes(
+        &mut program.module,
+        passes,
+        &mut cx,
+        observer,
+    )?)
+}
+
+/// A compiled program.
+#[derive(Clone, Debug, Default)]
+pub struct Artefact {
+    /// The relocatable object, its weights, its header and manifest.
+    pub object: Object,
+    /// The program after the last pass, as text.
+    pub program: String,
+}
+
+/// Compiles a program.
+///
+/// # Errors
+/// What the program does wrong, or asks for in vain.
+pub fn build(
+    mut program: Program,
+    target: &Target,
+    lib: &Library,
+    observer: Observer<'_>,
+) -> Result<Artefact, Fault> {
+    if program.module.attr("irc.source").is_none() {
+        let digest = sha256_bytes(print(&program.module).as_bytes());
+        set_attr(&mut program.module, "irc.source", Expr::str(digest));
+    }
+    let passes: Vec<&Pass> = PASSES.iter().collect();
+    run_passes(&mut program, &passes, lib, observer)?;
+    // No operator call is left after this line: every call is one of a prim_func on planned memory.
+    let mut cx = PassCx::new(lib, &mut program.weights);
+    cx.recheck(&program.module)?;
+    let info = std::mem::take(&mut cx.info);
+    let object = codegen::compile(&program.module, &info, &program.weights, target)?;
+    Ok(Artefact {
+        object,
+        program: print(&program.module),
+    })
+}
+
+/// Writes the shared object of an artefact.
+///
+/// # Errors
+/// The object cannot be linked, or writing fails.
+pub fn write_shared(
+    artefact: &Artefact,
+    place: WeightPlace,
+    out: &mut dyn Write,
+) -> Result<(), Fault> {
+    let parts = link::Parts {
+        object: &artefact.object.bytes,
+        weights: &artefact.object.weights,
+        place,
+        program: &artefact.program,
+    };
+    link::write_shared(&parts, out).map_err(|error| match error {
+        link::LinkError::Io(error) => Fault::io(format!("the library cannot be written: {error}")),
+        link::LinkError::Object(message) => vec![Diagnostic::error("link-fault", message)].into(),
+    })
+}
+
+/// Whether any of them leaves the program without meaning.
+pub fn has_error(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics
+        .iter()
+        .any(|diag| diag.severity == irc_syntax::Severity::Error)
+}

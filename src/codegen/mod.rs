@@ -19,12 +19,10 @@ pub mod x64;
 
 pub use object::{Assembled, Assembler};
 
-use std::collections::BTreeMap;
-
-use irc_syntax::{Diagnostic, FuncKind, Module, Name};
+use irc_syntax::{Diagnostic, FuncKind, Module};
 
 use crate::check::Info;
-use crate::tensor::Tensor;
+use crate::tensor::Weight;
 
 /// The section of an object that holds its manifest.
 pub const MANIFEST_SECTION: &str = ".irc.manifest";
@@ -96,7 +94,7 @@ fn host_cpu() -> (Cpu, bool) {
 }
 
 /// The weights of a module, by the name of the parameter.
-pub type Weights = BTreeMap<Name, Tensor>;
+pub use crate::tensor::Weights;
 
 /// A compiled module.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +102,7 @@ pub struct Object {
     /// The ELF relocatable object, without the bytes of weights.
     pub bytes: Vec<u8>,
     /// The tensors that entries of the table `irc_weights` point to, in order; the linker places their bytes.
-    pub weights: Vec<Tensor>,
+    pub weights: Vec<Weight>,
     /// The C header and the manifest.
     pub interface: entry::Interface,
     /// Cranelift IR of every function, where the target asked for a listing.

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 
 use object::{Object as _, ObjectSection as _};
 
-use crate::tensor::Tensor;
+use crate::tensor::Weight;
 
 /// The section that holds the text of the program.
 pub const PROGRAM_SECTION: &str = ".irc.program";
@@ -77,7 +77,7 @@ pub struct Parts<'a> {
     /// The relocatable object.
     pub object: &'a [u8],
     /// The weights in the order of the table `irc_weights`.
-    pub weights: &'a [Tensor],
+    pub weights: &'a [Weight],
     /// Where they go.
     pub place: WeightPlace,
     /// The text of the program.
@@ -109,7 +109,7 @@ pub fn write_shared(parts: &Parts<'_>, out: &mut dyn Write) -> Result<(), LinkEr
 ///
 /// # Errors
 /// When writing fails.
-pub fn write_params(weights: &[Tensor], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_params(weights: &[Weight], out: &mut dyn Write) -> io::Result<()> {
     params::write(&params::Layout::new(weights), weights, out)
 }
 

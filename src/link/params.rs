@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use sha2::{Digest as _, Sha256};
 
 use crate::codegen::runtime::{PARAMS_HEADER_BYTES, PARAMS_MAGIC};
-use crate::tensor::Tensor;
+use crate::tensor::Weight;
 
 /// The alignment of each weight: a cache line, and the widest vector.
 const ALIGN: u64 = 64;
@@ -23,18 +23,18 @@ pub struct Layout {
 
 impl Layout {
     /// Places weights in order.
-    pub fn new(weights: &[Tensor]) -> Self {
+    pub fn new(weights: &[Weight]) -> Self {
         let mut len = 0;
         let mut offsets = Vec::with_capacity(weights.len());
         for weight in weights {
             offsets.push(len);
-            len = (len + weight.data.len() as u64).next_multiple_of(ALIGN);
+            len = (len + weight.bytes().len() as u64).next_multiple_of(ALIGN);
         }
         Self { offsets, len }
     }
 
     /// sha256 of all bytes, padding included.
-    pub fn digest(&self, weights: &[Tensor]) -> [u8; 32] {
+    pub fn digest(&self, weights: &[Weight]) -> [u8; 32] {
         let mut hasher = Sha256::new();
         stream(self, weights, |bytes| hasher.update(bytes));
         hasher.finalize().into()
@@ -57,17 +57,17 @@ impl Layout {
 }
 
 /// Hands each weight, and the padding after it, to `sink` in order.
-pub fn stream(layout: &Layout, weights: &[Tensor], mut sink: impl FnMut(&[u8])) {
+pub fn stream(layout: &Layout, weights: &[Weight], mut sink: impl FnMut(&[u8])) {
     for (i, weight) in weights.iter().enumerate() {
         let end = layout.offsets.get(i + 1).copied().unwrap_or(layout.len);
-        let padding = end - layout.offsets[i] - weight.data.len() as u64;
-        sink(&weight.data);
+        let padding = end - layout.offsets[i] - weight.bytes().len() as u64;
+        sink(weight.bytes());
         sink(&[0; ALIGN as usize][..padding as usize]);
     }
 }
 
 /// Writes a params file.
-pub fn write(layout: &Layout, weights: &[Tensor], out: &mut dyn Write) -> io::Result<()> {
+pub fn write(layout: &Layout, weights: &[Weight], out: &mut dyn Write) -> io::Result<()> {
     let mut header = Vec::with_capacity(PARAMS_HEADER_BYTES as usize);
     header.extend(PARAMS_MAGIC);
     header.extend(layout.len.to_le_bytes());

@@ -48,12 +48,14 @@ fn object(dir: &std::path::Path) -> Vec<u8> {
 fn links_what_cc_links() {
     let dir = std::env::temp_dir().join(format!("irc-link-{}", std::process::id()));
     let object = object(&dir);
-    let weights: Vec<Tensor> = (1..4)
+    let weights: Vec<Weight> = (1..4)
         .map(|n| {
             let data: Vec<u8> = (0..n * 5)
                 .flat_map(|i| (i as f32 + n as f32 / 4.0).to_le_bytes())
                 .collect();
-            Tensor::new(DType::F32, vec![n * 5], data).expect("sizes fit")
+            crate::tensor::Tensor::new(DType::F32, vec![n * 5], data)
+                .expect("sizes fit")
+                .into()
         })
         .collect();
     let parts = Parts {

@@ -228,7 +228,11 @@ fn loops_params(func: &Func) -> Result<(Vec<(Name, Type)>, Vec<Name>), Diagnosti
         let ty = match param {
             PrimParam::Scalar(dtype) => Type::Scalar(dtype),
             PrimParam::Buffer(decl) => {
-                let dims = decl.shape.iter().map(Dim::from_expr).collect::<Result<_, _>>()?;
+                let dims = decl
+                    .shape
+                    .iter()
+                    .map(Dim::from_expr)
+                    .collect::<Result<_, _>>()?;
                 Type::tensor(decl.dtype, dims)
             }
         };
