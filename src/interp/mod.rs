@@ -4,8 +4,10 @@
 //! `@T.prim_func`s. Compiled code, passes and folding of constants are tested against what is computed here.
 
 mod kernels;
+mod loops;
 mod prim;
 mod value;
 
+pub use loops::run_prim_func;
 pub use prim::eval_prim;
 pub use value::{RunError, Value};

@@ -11,7 +11,6 @@ pub(in crate::interp) trait Num: Copy + PartialOrd + PartialEq + 'static {
     const ONE: Self;
     /// Packs numbers as elements of a dtype, rounded or wrapped once.
     fn store(dtype: DType, shape: Vec<usize>, values: &[Self]) -> Option<Tensor>;
-    fn from_f64(value: f64) -> Self;
     fn from_usize(value: usize) -> Self;
     fn to_f64(self) -> f64;
     fn to_i128(self) -> i128;
@@ -53,6 +52,7 @@ pub(in crate::interp) enum Real {
     Exp,
     Exp2,
     Exp10,
+    Expm1,
     Log,
     Log2,
     Log10,
@@ -76,7 +76,6 @@ pub(in crate::interp) enum Real {
     Floor,
     Ceil,
     Round,
-    RoundAway,
     Trunc,
 }
 
@@ -87,9 +86,6 @@ macro_rules! float {
             const ONE: Self = 1.0;
             fn store(dtype: DType, shape: Vec<usize>, values: &[Self]) -> Option<Tensor> {
                 Tensor::$store(dtype, shape, values)
-            }
-            fn from_f64(value: f64) -> Self {
-                value as Self
             }
             fn from_usize(value: usize) -> Self {
                 value as Self
@@ -175,6 +171,7 @@ macro_rules! float {
                     Real::Exp => self.exp(),
                     Real::Exp2 => self.exp2(),
                     Real::Exp10 => (10.0 as Self).powf(self),
+                    Real::Expm1 => self.exp_m1(),
                     Real::Log => self.ln(),
                     Real::Log2 => self.log2(),
                     Real::Log10 => self.log10(),
@@ -198,7 +195,6 @@ macro_rules! float {
                     Real::Floor => self.floor(),
                     Real::Ceil => self.ceil(),
                     Real::Round => self.round_ties_even(),
-                    Real::RoundAway => self.round(),
                     Real::Trunc => self.trunc(),
                 }
             }
@@ -223,9 +219,6 @@ macro_rules! int {
                     shape,
                     values.iter().map(|&value| value as i64).collect(),
                 )
-            }
-            fn from_f64(value: f64) -> Self {
-                value as Self
             }
             fn from_usize(value: usize) -> Self {
                 value as Self
@@ -337,7 +330,7 @@ macro_rules! int {
             }
             fn apply(self, f: Real) -> Self {
                 match f {
-                    Real::Floor | Real::Ceil | Real::Round | Real::RoundAway | Real::Trunc => self,
+                    Real::Floor | Real::Ceil | Real::Round | Real::Trunc => self,
                     _ => (self as f64).apply(f) as Self,
                 }
             }
