@@ -5,6 +5,8 @@ pub mod expand;
 mod module;
 pub mod prim;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod types;
 
 pub use annotation::{type_from_expr, type_to_expr};

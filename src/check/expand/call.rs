@@ -67,8 +67,10 @@ impl<'a> Machine<'_, 'a> {
         if Prim::find(path).is_some() {
             return self.emit_prim(path, values, span, frame, hint);
         }
+        let mut values = values;
+        let since = since_of_call(self.lib, path, &mut values);
         let sibling = || frame.template.and_then(|template| template.sibling(path));
-        let Some(template) = self.lib.find(path, None).or_else(sibling) else {
+        let Some(template) = self.lib.find(path, since).or_else(sibling) else {
             return Err(unknown_operator(path, span, self.lib));
         };
         let is_helper = path.starts_with("std.") || !self.lib.has(path);
@@ -697,6 +699,17 @@ impl<'a> Machine<'_, 'a> {
             _ => self.eval(expr, &mut blank(), ""),
         }
     }
+}
+
+/// Takes `since=N`, which names the version of the operator, out of the arguments of a call.
+fn since_of_call(lib: &crate::library::Library, path: &str, values: &mut Args) -> Option<u32> {
+    let at = values.iter().position(|(name, _)| name.as_deref() == Some("since"))?;
+    let newest = lib.find(path, None)?;
+    if newest.func.params.iter().any(|param| param.name == *"since") {
+        return None;
+    }
+    let (_, value) = values.remove(at);
+    value.as_int().and_then(|since| u32::try_from(since).ok())
 }
 
 /// Arguments in the order of a primitive's slots.
