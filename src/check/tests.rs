@@ -9,6 +9,7 @@ use crate::library::Library;
 fn example(doc: &str) -> String {
     let mut text = String::new();
     let mut inside = false;
+    let mut depth = None;
     for line in doc.lines() {
         if line.trim() == "Example:" {
             inside = true;
@@ -18,8 +19,10 @@ fn example(doc: &str) -> String {
             inside = false;
         }
         if inside {
+            // The docstring may or may not have been dedented; the first line says by how much.
+            let indent = *depth.get_or_insert(line.len() - line.trim_start().len());
             text.push_str("    ");
-            text.push_str(line.trim_start());
+            text.push_str(line.get(indent..).unwrap_or_default());
             text.push('\n');
         }
     }
