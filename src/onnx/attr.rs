@@ -15,10 +15,11 @@ use crate::tensor::print_const;
 pub const MAX_INLINE: usize = 16;
 
 /// Integer attributes of ONNX's own operators whose number is an element type.
-const DTYPE_ATTRIBUTES: [&str; 6] = [
+const DTYPE_ATTRIBUTES: [&str; 7] = [
     "dtype",
     "output_datatype",
     "output_dtype",
+    "precision",
     "softmax_precision",
     "stash_type",
     "to",

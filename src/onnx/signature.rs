@@ -55,6 +55,10 @@ impl<'a> Symbols<'a> {
     fn dim(&mut self, dim: DimProto<'a>, base: &str, names: &mut Names) -> Expr {
         match dim {
             DimProto::Value(extent) if extent >= 0 => Expr::int(extent),
+            // Some exporters write `?` or `-1` for what they do not know.
+            DimProto::Param(param) if !param.contains(|c: char| c.is_alphabetic()) => {
+                self.dim(DimProto::Unknown, base, names)
+            }
             DimProto::Param(param) => match self.split_sum(param) {
                 Some(tokens) => {
                     let words: Vec<String> = tokens
