@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{
     self, Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind,
@@ -126,6 +127,8 @@ pub struct Lower<'a, 'f> {
     pub in_parallel: bool,
     /// The block that runs once at the start.
     pub entry: Block,
+    /// The first instruction of it.
+    first: ir::Inst,
     /// Blocks whose `T.init` has been run before their reduction loops.
     pub skip_init: bool,
 }
@@ -140,6 +143,8 @@ impl<'a, 'f> Lower<'a, 'f> {
         b.append_block_param(exit, I32);
         b.switch_to_block(entry);
         b.seal_block(entry);
+        let mark = b.ins().iconst(I64, 0);
+        let first = b.func.dfg.value_def(mark).unwrap_inst();
         Self {
             asm,
             b,
@@ -152,6 +157,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             promoted: Vec::new(),
             in_parallel: false,
             entry,
+            first,
             skip_init: false,
         }
     }
@@ -335,14 +341,9 @@ impl<'a, 'f> Lower<'a, 'f> {
     pub fn heap_alloc(&mut self, bytes: Value) -> Res<(Value, StackSlot)> {
         let slot = self.stack(8, 8);
         // The exit may be reached before the allocation.
-        if let Some(first) = self.b.func.layout.first_inst(self.entry) {
-            let mut cursor = ir_cursor(self.b.func, first);
-            let zero = cursor.ins().iconst(I64, 0);
-            cursor.ins().stack_store(I64, zero, slot, 0);
-        } else {
-            let zero = self.i64(0);
-            self.b.ins().stack_store(I64, zero, slot, 0);
-        }
+        let mut cursor = self.entry_cursor();
+        let zero = cursor.ins().iconst(I64, 0);
+        cursor.ins().stack_store(I64, zero, slot, 0);
         // A jump out of an inner block may have left the last round's allocation.
         self.free_slot(slot)?;
         let pointer = self.call_runtime("irc_malloc", &[I64], &[I64], &[bytes])?;
@@ -350,6 +351,16 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.b.ins().stack_store(I64, pointer, slot, 0);
         self.heap.push(slot);
         Ok((pointer, slot))
+    }
+
+    /// Where code that runs first goes.
+    fn entry_cursor(&mut self) -> FuncCursor<'_> {
+        FuncCursor::new(self.b.func).at_inst(self.first)
+    }
+
+    /// An i64 constant that is known in every block.
+    pub fn early_i64(&mut self, value: i64) -> Value {
+        self.entry_cursor().ins().iconst(I64, value)
     }
 
     /// Frees what a slot holds and clears it.
@@ -426,12 +437,4 @@ impl<'a, 'f> Lower<'a, 'f> {
             }
         }
     }
-}
-
-fn ir_cursor(
-    func: &mut ir::Function,
-    first: ir::Inst,
-) -> cranelift_codegen::cursor::FuncCursor<'_> {
-    use cranelift_codegen::cursor::{Cursor, FuncCursor};
-    FuncCursor::new(func).at_inst(first)
 }

@@ -9,6 +9,7 @@ mod arith;
 mod cast;
 pub mod entry;
 mod expr;
+mod host;
 pub mod kernel;
 mod loops;
 mod lower;
@@ -121,7 +122,6 @@ pub fn compile(
     weights: &Weights,
     target: &Target,
 ) -> Result<Object, Vec<Diagnostic>> {
-    let _ = weights;
     let mut asm = Assembler::new(target).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
     for func in module.funcs().filter(|func| func.kind == FuncKind::Loops) {
@@ -129,15 +129,33 @@ pub fn compile(
             faults.push(fault);
         }
     }
+    let mut program =
+        host::Program { module, info, weights, table: Vec::new(), cpu: target.cpu, helpers: Vec::new() };
+    let inner = host::inner_functions(module);
+    for func in module.funcs().filter(|func| func.kind == FuncKind::Graph) {
+        let mut forms = Vec::new();
+        if !func.is_private() {
+            forms.push(host::Form::Entry);
+        }
+        if inner.contains(&func.name) {
+            forms.push(host::Form::Inner);
+        }
+        for form in forms {
+            if let Err(fault) = host::lower(&mut asm, &mut program, func, form) {
+                faults.push(fault);
+            }
+        }
+    }
     if !faults.is_empty() {
         return Err(faults);
     }
+    let table = program.table;
     runtime::define(&mut asm).map_err(|fault| vec![fault])?;
     let interface = entry::define(&mut asm, module, info, target)?;
     let done = asm.finish()?;
     Ok(Object {
         bytes: done.bytes,
-        weights: Vec::new(),
+        weights: table.iter().filter_map(|name| weights.get(name)).cloned().collect(),
         interface,
         clif: done.clif,
         asm: done.asm,

@@ -79,10 +79,12 @@ pub fn read_decl(call: &Expr, skip: usize) -> Res<BufferDecl> {
 }
 
 impl Lower<'_, '_> {
-    /// An extent expression; quoted names are dims.
+    /// An extent expression; a compound dim may be quoted.
     pub fn extent_of(&mut self, expr: &Expr) -> Res<Extent> {
         if let ExprKind::Str(text) = &expr.kind {
-            return self.extent_of(&Expr::name(text.as_str()));
+            let inner = irc_syntax::parse_expr_str(text)
+                .map_err(|_| unsupported(expr.span, format!("`{text}` is not a dim")))?;
+            return self.extent_of(&inner);
         }
         let index = self.index(expr)?;
         if index.run.is_none() {

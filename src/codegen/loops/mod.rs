@@ -23,6 +23,24 @@ use super::object::Assembler;
 use super::{Cpu, cast};
 
 pub use buffer::{BufferDecl, read_decl};
+pub use nest::constant;
+
+/// Calls `found` for every expression in statements, nested ones too.
+pub fn for_each_expr(stmts: &[irc_syntax::Stmt], found: &mut dyn FnMut(&Expr)) {
+    for stmt in stmts {
+        let mut lists: Vec<&[irc_syntax::Stmt]> = Vec::new();
+        let mut list = Vec::new();
+        walk::parts(stmt, &mut |expr| list.push(expr), &mut |inner| {
+            lists.push(inner)
+        });
+        for expr in list {
+            walk::exprs(expr, &mut |part| found(part));
+        }
+        for inner in lists {
+            for_each_expr(inner, found);
+        }
+    }
+}
 
 /// One parameter of a prim_func.
 pub enum PrimParam {
@@ -121,11 +139,14 @@ fn find_match(func: &Func, param: &Name) -> Res<BufferDecl> {
     ))
 }
 
-/// The names inside a dim expression; a quoted dim is one name.
+/// The names inside a dim expression; a compound dim may be quoted.
 fn collect_names(expr: &Expr, found: &mut dyn FnMut(&Name)) {
     match &expr.kind {
         ExprKind::Name(name) => found(name),
-        ExprKind::Str(text) => found(&Name::from(text.as_str())),
+        ExprKind::Str(text) => match irc_syntax::parse_expr_str(text) {
+            Ok(inner) => collect_names(&inner, found),
+            Err(_) => found(&Name::from(text.as_str())),
+        },
         ExprKind::Binary { lhs, rhs, .. } => {
             collect_names(lhs, found);
             collect_names(rhs, found);
