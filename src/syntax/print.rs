@@ -287,7 +287,7 @@ impl Printer {
         let trivia = &stmt.trivia;
         match &stmt.kind {
             StmtKind::Assign { target, ty, value } => {
-                self.open_expr(target);
+                self.fitted_open(target, " = ".len());
                 if let Some(ty) = ty {
                     self.push(": ");
                     self.fitted(ty, 0, " = ".len());
@@ -344,14 +344,7 @@ impl Printer {
                 self.push("return ");
                 self.fitted_open(value, 0);
             }
-            StmtKind::Assert { cond, message } => {
-                self.push("assert ");
-                self.fitted(cond, 0, usize::from(message.is_some()));
-                if let Some(message) = message {
-                    self.push(", ");
-                    self.fitted(message, 0, 0);
-                }
-            }
+            StmtKind::Assert { cond, message } => self.assert(cond, message.as_ref()),
             StmtKind::Break => self.push("break"),
             StmtKind::Continue => self.push("continue"),
             StmtKind::Pass | StmtKind::Error => self.push("pass"),
@@ -363,6 +356,24 @@ impl Printer {
         }
         self.end_line(trivia.trailing.as_ref());
         self.dangling(&trivia.dangling);
+    }
+
+    fn assert(&mut self, cond: &Expr, message: Option<&Expr>) {
+        self.push("assert ");
+        let Some(message) = message else {
+            self.fitted(cond, 0, 0);
+            return;
+        };
+        let is_flat = self.try_flat(0, |printer| {
+            printer.expr(cond, 0);
+            printer.push(", ");
+            printer.expr(message, 0);
+        });
+        if !is_flat {
+            self.fitted(cond, 0, ", (".len());
+            self.push(", ");
+            self.parenthesized(message);
+        }
     }
 
     /// The rest of a header line: a word, an expression, `:` and the comment.

@@ -273,7 +273,7 @@ impl Printer {
     // ---- breaking ----
 
     /// Writes flat and says whether that stayed within the line, with `tail` columns to follow.
-    fn try_flat(&mut self, tail: usize, write: impl FnOnce(&mut Self)) -> bool {
+    pub(crate) fn try_flat(&mut self, tail: usize, write: impl FnOnce(&mut Self)) -> bool {
         let start = self.out.len();
         let met_before = std::mem::take(&mut self.met_comment);
         write(self);
@@ -312,13 +312,7 @@ impl Printer {
         let needs_parens = level(expr) < min;
         match &expr.kind {
             ExprKind::Binary { .. } | ExprKind::IfElse { .. } if needs_parens || !inside => {
-                self.push("(");
-                self.indent += 4;
-                self.new_line();
-                self.broken(expr, 0, 0, true);
-                self.indent -= 4;
-                self.new_line();
-                self.push(")");
+                self.parenthesized(expr);
             }
             ExprKind::Binary { op, lhs, rhs } => {
                 let (left, right) = sides(*op);
@@ -384,6 +378,17 @@ impl Printer {
             | ExprKind::Slice { .. }
             | ExprKind::Error => self.expr(expr, min),
         }
+    }
+
+    /// An expression on its own lines between parentheses.
+    pub(crate) fn parenthesized(&mut self, expr: &Expr) {
+        self.push("(");
+        self.indent += 4;
+        self.new_line();
+        self.fitted_inside(expr, 0, 0);
+        self.indent -= 4;
+        self.new_line();
+        self.push(")");
     }
 
     /// The left side of a broken chain; operands of the same level get their own lines.

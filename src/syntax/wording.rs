@@ -198,8 +198,8 @@ const RULES: [Rule; 13] = [
     say_generator,
     say_missing_in,
     say_missing_else,
-    say_missing_value,
     say_double_star,
+    say_missing_value,
     say_missing_comma,
     say_side_by_side,
 ];
