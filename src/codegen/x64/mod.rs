@@ -13,6 +13,10 @@ mod emit_memory;
 mod exec;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_math;
+#[cfg(test)]
+mod tests_regions;
 
 use crate::codegen::Cpu;
 use crate::codegen::kernel::vir::Func;

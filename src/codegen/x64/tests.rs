@@ -63,29 +63,29 @@ fn env(func: &Func) -> Env {
 
 /// Bytes of a buffer by name, and integers by name.
 #[derive(Default)]
-struct Data {
+pub(super) struct Data {
     buffers: BTreeMap<String, Vec<u8>>,
     ints: BTreeMap<String, i64>,
 }
 
 impl Data {
-    fn floats(mut self, name: &str, values: &[f32]) -> Self {
+    pub(super) fn floats(mut self, name: &str, values: &[f32]) -> Self {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.buffers.insert(name.to_owned(), bytes);
         self
     }
 
-    fn bytes(mut self, name: &str, values: &[u8]) -> Self {
+    pub(super) fn bytes(mut self, name: &str, values: &[u8]) -> Self {
         self.buffers.insert(name.to_owned(), values.to_vec());
         self
     }
 
-    fn int(mut self, name: &str, value: i64) -> Self {
+    pub(super) fn int(mut self, name: &str, value: i64) -> Self {
         self.ints.insert(name.to_owned(), value);
         self
     }
 
-    fn args(&mut self, kernel: &Kernel) -> Vec<u64> {
+    pub(super) fn args(&mut self, kernel: &Kernel) -> Vec<u64> {
         kernel
             .args
             .iter()
@@ -99,7 +99,11 @@ impl Data {
             .collect()
     }
 
-    fn get(&self, name: &str) -> Vec<f32> {
+    pub(super) fn raw(&self, name: &str) -> &[u8] {
+        &self.buffers[name]
+    }
+
+    pub(super) fn get(&self, name: &str) -> Vec<f32> {
         self.buffers[name]
             .chunks_exact(4)
             .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
@@ -107,7 +111,7 @@ impl Data {
     }
 }
 
-fn compile(text: &str) -> Kernel {
+pub(super) fn compile(text: &str) -> Kernel {
     let case = parse(text);
     if let Some((func, _)) = kernel::lower(&case.region, &case.env, 16) {
         check_encoding(&super::compile(&func, Cpu::V4).expect("AVX-512 code"));
@@ -119,7 +123,7 @@ fn compile(text: &str) -> Kernel {
     kernel
 }
 
-fn run(text: &str, mut data: Data) -> Data {
+pub(super) fn run(text: &str, mut data: Data) -> Data {
     let kernel = compile(text);
     let args = data.args(&kernel);
     Loaded::new(&kernel.code).call(&args);
@@ -153,7 +157,7 @@ fn check_encoding(code: &[u8]) {
     panic!("no return");
 }
 
-fn numbers(n: usize, seed: u32) -> Vec<f32> {
+pub(super) fn numbers(n: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12345);
     (0..n)
         .map(|_| {
@@ -163,7 +167,7 @@ fn numbers(n: usize, seed: u32) -> Vec<f32> {
         .collect()
 }
 
-fn close(got: &[f32], want: &[f32], tolerance: f32) {
+pub(super) fn close(got: &[f32], want: &[f32], tolerance: f32) {
     assert_eq!(got.len(), want.len());
     for (at, (got, want)) in got.iter().zip(want).enumerate() {
         let error = (got - want).abs();
@@ -232,7 +236,7 @@ fn gemm_tiles_match_plain_loops() {
 }
 
 /// Time of one call in nanoseconds, the best of some; printed, never asserted.
-fn time(mut call: impl FnMut(), calls: u32) -> f64 {
+pub(super) fn time(mut call: impl FnMut(), calls: u32) -> f64 {
     (0..5)
         .map(|_| {
             let start = std::time::Instant::now();
