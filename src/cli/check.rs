@@ -2,6 +2,8 @@
 
 use super::Exit;
 use super::report::{Failure, Session, has_error};
+use crate::check;
+use crate::library::Library;
 use crate::syntax::{Diagnostic, Module, SourceMap, is_identical, parse, print};
 
 /// `irc check [--roundtrip] FILE…`
@@ -17,17 +19,19 @@ pub struct Args {
 
 /// Checks every file; 1 when one has errors.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
-    let mut exit = Exit::Good;
+    let library = Library::load();
+    let mut found = Vec::new();
     for path in &args.files {
-        let (module, mut diagnostics) = session.parse(path)?;
-        if args.roundtrip && !has_error(&diagnostics) {
-            diagnostics.extend(roundtrip(path, &module));
-        }
-        if session.show_all(&diagnostics) != Exit::Good {
-            exit = Exit::No;
+        let (module, diagnostics) = session.parse(path)?;
+        let is_sound = !has_error(&diagnostics);
+        found.extend(diagnostics);
+        if is_sound && args.roundtrip {
+            found.extend(roundtrip(path, &module));
+        } else if is_sound {
+            found.extend(check::check(&module, &library).1);
         }
     }
-    Ok(exit)
+    Ok(session.show_all(&found))
 }
 
 /// What is lost when a module is printed and read again; nothing for a sound printer.

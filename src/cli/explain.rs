@@ -24,7 +24,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     };
     match explanation(&code) {
         Some(text) => {
-            write_stdout(format!("{code}\n\n{text}\n").as_bytes())?;
+            write_stdout(format!("{code}\n\n{}", wrap(text)).as_bytes())?;
             Ok(Exit::Good)
         }
         None => {
@@ -34,4 +34,25 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
             Ok(Exit::No)
         }
     }
+}
+
+/// A paragraph in lines of at most 80 columns.
+fn wrap(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 80 {
+            out.push('\n');
+            column = 0;
+        }
+        if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out.push('\n');
+    out
 }

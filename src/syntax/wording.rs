@@ -150,7 +150,7 @@ impl<'a> Fault<'a> {
             before,
             bracket: open.last().copied(),
             first_text,
-            span: span(lo, hi),
+            span: span(lo, if tok == Tok::Newline { lo } else { hi }),
             end_span: span(end, end),
         }
     }

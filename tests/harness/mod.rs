@@ -1,8 +1,10 @@
 //! Finds the test files, and runs each section with the runner of its folder.
 
 mod carets;
+mod check;
 mod cli;
 mod laws;
+mod opt;
 mod reference;
 mod sections;
 mod syntax;
@@ -19,10 +21,12 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 4] = [
+const KINDS: [(&str, &str, Runner); 6] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
+    ("check", "ir", check::run),
+    ("opt", "ir", opt::run),
     ("cli", "cmd", cli::run),
 ];
 
