@@ -24,3 +24,20 @@ impl Loaded {
         }
     }
 }
+
+/// Reads bytes that emulated code asks for.
+pub fn peek(at: u64, bytes: &mut [u8]) {
+    // SAFETY: the addresses are those that emulated code computes from buffers of the test that runs it, or from its
+    // own literals; a wrong one is the fault the test is looking for.
+    unsafe {
+        std::ptr::copy_nonoverlapping(at as *const u8, bytes.as_mut_ptr(), bytes.len());
+    }
+}
+
+/// Writes bytes that emulated code stores.
+pub fn poke(at: u64, bytes: &[u8]) {
+    // SAFETY: as for `peek`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len());
+    }
+}

@@ -10,6 +10,8 @@ mod emit;
 mod emit_int;
 mod emit_memory;
 #[cfg(test)]
+mod emulate;
+#[cfg(test)]
 mod exec;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! Regions of every kind, against plain loops.
 
-use super::tests::{Data, close, compile, numbers, run};
-use super::exec::Loaded;
+use super::tests::{Data, Pair, close, numbers, run};
 
 fn row(n: i64, body: &str) -> Vec<f32> {
     let text = format!(
@@ -174,15 +173,13 @@ def f(X: T.Buffer((1, 9, 13, C), "float32"), W: T.Buffer((2, 3, 3, C, 16), "floa
     for c in [1usize, 3, 5] {
         for text in [TEXT.to_owned(), TEXT.replace("C)", &format!("{c})")).replace("C,", &format!("{c},"))] {
             let (x, w) = (numbers(9 * 13 * c, 6), numbers(2 * 9 * c * 16, 7));
-            let kernel = compile(&text);
-            let code = Loaded::new(&kernel.code);
+            let pair = Pair::new(&text);
             let mut data =
                 Data::default().floats("X", &x).floats("W", &w).floats("Y", &[0.0; 4 * 6 * 32]);
             for y in 0..4 {
                 for co in 0..2 {
                     data = data.int("y", y).int("co", co).int("C", c as i64);
-                    let args = data.args(&kernel);
-                    code.call(&args);
+                    pair.run(&mut data);
                 }
             }
             let mut want = Vec::new();
@@ -237,8 +234,7 @@ def f(X: T.Buffer((H, 5, 16), "float32"), W: T.Buffer((3, 3, 16), "float32"), Y:
         want.push(sum);
     }
     for text in [TEXT, &other] {
-        let kernel = compile(text);
-        let code = Loaded::new(&kernel.code);
+        let pair = Pair::new(text);
         let mut data = Data::default()
             .floats("X", &x)
             .floats("W", &w)
@@ -246,8 +242,7 @@ def f(X: T.Buffer((H, 5, 16), "float32"), W: T.Buffer((3, 3, 16), "float32"), Y:
             .int("H", h as i64);
         for y in 0..h {
             data = data.int("y", y as i64);
-            let args = data.args(&kernel);
-            code.call(&args);
+            pair.run(&mut data);
         }
         close(&data.get("Y"), &want, 1e-5);
     }
