@@ -1,6 +1,6 @@
 //! The pipeline: a file in, a program out of it, an artefact out of that.
 //!
-//!     load → check → passes (opt::PASSES, top to bottom) → codegen → link
+//!     load → check → passes (PIPELINE, top to bottom) → codegen → link
 //!
 //! Every step up to codegen is tree → tree; [`build`] shows the tree after each to an observer, which is how dumps and
 //! `--emit` are made. Input is recognized by content: a shared object that irc made, text, or an ONNX file.
@@ -14,9 +14,51 @@ use crate::codegen::{self, Object, Target};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::onnx;
-use crate::opt::{self, Changed, PASSES, Pass, PassCx};
+use crate::opt::{self, Changed, Pass, PassCx};
 use crate::tensor::folder::ModelFolder;
 use crate::tensor::{MappedFile, Weights, sha256_bytes};
+
+/// How far a program is lowered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// As written or imported, in `R.*` operators.
+    Graph,
+    /// Primitives, simplified.
+    Optimized,
+    /// One prim_func a group.
+    Loops,
+    /// Loop kinds, tiles and kernel regions.
+    Scheduled,
+    /// Every tensor has its place.
+    Planned,
+}
+
+/// The passes from a text to what code generation takes, in order, with the stage that each belongs to.
+pub const PIPELINE: &[(&str, Stage)] = &[
+    ("lift", Stage::Graph),
+    // No operator of another system after this line.
+    ("normalize", Stage::Optimized),
+    ("legalize", Stage::Optimized),
+    // Only primitives after this line.
+    ("simplify", Stage::Optimized),
+    ("fold_constants", Stage::Optimized),
+    ("common_subexpr", Stage::Optimized),
+    ("dead_code", Stage::Optimized),
+    ("channels_last", Stage::Optimized),
+    ("simplify", Stage::Optimized),
+    ("fold_constants", Stage::Optimized),
+    ("common_subexpr", Stage::Optimized),
+    ("dead_code", Stage::Optimized),
+    ("hoist_constants", Stage::Optimized),
+    ("own_results", Stage::Optimized),
+    // No binding changes its meaning after this line.
+    ("fuse", Stage::Loops),
+    ("collapse_axes", Stage::Loops),
+    ("simplify", Stage::Loops),
+    ("dead_code", Stage::Loops),
+    ("lower", Stage::Loops),
+    ("plan_memory", Stage::Planned),
+];
 
 /// A module and the weights that it names.
 #[derive(Clone, Debug, Default)]
@@ -213,6 +255,7 @@ fn import(
     run_passes(
         &mut program,
         &select_passes(&["lift"])?,
+        &Target::native(),
         lib,
         &mut |_, _, _| {},
     )?;
@@ -280,10 +323,11 @@ pub type Observer<'o> = &'o mut dyn FnMut(&'static str, &Module, Changed);
 pub fn run_passes(
     program: &mut Program,
     passes: &[&Pass],
+    target: &Target,
     lib: &Library,
     observer: Observer<'_>,
 ) -> Result<(), Fault> {
-    let mut cx = PassCx::new(lib, &mut program.weights);
+    let mut cx = PassCx::new(lib, &mut program.weights, target);
     Ok(opt::run_passes(
         &mut program.module,
         passes,
@@ -315,10 +359,10 @@ pub fn build(
         let digest = sha256_bytes(print(&program.module).as_bytes());
         set_attr(&mut program.module, "irc.source", Expr::str(digest));
     }
-    let passes: Vec<&Pass> = PASSES.iter().collect();
-    run_passes(&mut program, &passes, lib, observer)?;
+    let steps: Vec<&str> = PIPELINE.iter().map(|(name, _)| *name).collect();
+    run_passes(&mut program, &select_passes(&steps)?, target, lib, observer)?;
     // No operator call is left after this line: every call is one of a prim_func on planned memory.
-    let mut cx = PassCx::new(lib, &mut program.weights);
+    let mut cx = PassCx::new(lib, &mut program.weights, target);
     cx.recheck(&program.module)?;
     let info = std::mem::take(&mut cx.info);
     let object = codegen::compile(&program.module, &info, &program.weights, target)?;

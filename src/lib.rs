@@ -14,4 +14,5 @@ pub mod onnx;
 pub mod opt;
 pub mod sched;
 pub mod shape;
+pub mod target;
 pub mod tensor;

@@ -20,6 +20,8 @@ pub mod x64;
 
 pub use object::{Assembled, Assembler};
 
+pub use crate::target::{Cpu, Target};
+
 use irc_syntax::{Diagnostic, FuncKind, Module};
 
 use crate::check::Info;
@@ -27,72 +29,6 @@ use crate::tensor::Weight;
 
 /// The section of an object that holds its manifest.
 pub const MANIFEST_SECTION: &str = ".irc.manifest";
-
-/// The instruction set that code is made for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Cpu {
-    /// The baseline of the architecture.
-    Portable,
-    /// SSE4.2.
-    V2,
-    /// AVX2 and FMA.
-    V3,
-    /// AVX-512 F, BW, CD, DQ, VL.
-    V4,
-}
-
-/// What an object is made for.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Target {
-    /// The machine and system.
-    pub triple: target_lexicon::Triple,
-    /// The instruction set.
-    pub cpu: Cpu,
-    /// Whether AVX-512 VNNI may be used.
-    pub vnni: bool,
-    /// Whether [`Object::clif`] and [`Object::asm`] are filled.
-    pub listing: bool,
-}
-
-impl Target {
-    /// The machine irc runs on.
-    pub fn native() -> Self {
-        let (cpu, vnni) = host_cpu();
-        Self {
-            triple: target_lexicon::Triple::host(),
-            cpu,
-            vnni,
-            listing: false,
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn host_cpu() -> (Cpu, bool) {
-    let v2 = is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("popcnt");
-    let v3 = v2
-        && is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c")
-        && is_x86_feature_detected!("bmi2");
-    let v4 = v3
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512cd")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl");
-    match (v2, v3, v4) {
-        (_, _, true) => (Cpu::V4, is_x86_feature_detected!("avx512vnni")),
-        (_, true, false) => (Cpu::V3, false),
-        (true, false, false) => (Cpu::V2, false),
-        (false, false, false) => (Cpu::Portable, false),
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn host_cpu() -> (Cpu, bool) {
-    (Cpu::Portable, false)
-}
 
 /// The weights of a module, by the name of the parameter.
 pub use crate::tensor::Weights;

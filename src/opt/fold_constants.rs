@@ -1,7 +1,188 @@
-//! x
-use super::{Changed, PassCx};
-use irc_syntax::Module;
-/// x
-pub fn run(_m: &mut Module, _cx: &mut PassCx) -> Changed {
-    Changed::No
+//! Computes bindings that depend on constants and weights only.
+//!
+//!     w_cl = R.permute_dims(w, axes=[2, 3, 1, 0])        (w is a weight)
+//!     y = R.nn.conv2d(x, w_cl, …)                  →     y = R.nn.conv2d(x, w_cl, …)     (w_cl is a weight)
+//!
+//! The interpreter evaluates them. A result of up to 16 elements becomes `R.const`, a larger one a weight of the
+//! function under the binding's name. A result that is much larger than what it was made from stays a computation: text and
+//! library would grow for nothing. Values with an effect, and those the interpreter refuses, stay as well.
+
+use std::collections::BTreeMap;
+
+use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Param, Stmt, StmtKind};
+
+use super::graph::count_uses;
+use super::hoist_constants::type_of;
+use super::{Changed, PassCx, set_num_input};
+use crate::check::prim::{self, Prim};
+use crate::check::type_to_expr;
+use crate::interp::{Value, eval_prim};
+use crate::tensor::{Tensor, Weights, parse_const, print_const};
+
+/// Results of up to this many bytes are kept whatever they were made from.
+const SMALL_RESULT: usize = 1 << 16;
+/// A larger result may be this many times the bytes of its operands.
+const MAX_GROWTH: usize = 2;
+/// How many elements a constant in the text may have.
+const MAX_INLINE: usize = 16;
+
+/// Runs the pass on every graph function that is no group.
+pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
+    let mut changed = false;
+    for func in module.funcs_mut() {
+        if func.kind != FuncKind::Graph || func.attr("op_pattern").is_some() {
+            continue;
+        }
+        let num_input = cx.info.funcs.get(&func.name).map_or(func.params.len(), |info| info.num_input);
+        let num_input = num_input.min(func.params.len());
+        changed |= fold_func(func, num_input, cx.weights);
+    }
+    Changed::from(changed)
+}
+
+struct Fold<'a> {
+    known: BTreeMap<Name, Tensor>,
+    /// What replaces folded names: constants.
+    map: BTreeMap<Name, Expr>,
+    weights: &'a mut Weights,
+    new_weights: Vec<Name>,
+    /// Whether results may become weights: only public functions have them.
+    may_add: bool,
+    changed: bool,
+}
+
+fn fold_func(func: &mut Func, num_input: usize, weights: &mut Weights) -> bool {
+    let mut fold = Fold {
+        known: BTreeMap::new(),
+        map: BTreeMap::new(),
+        weights,
+        new_weights: Vec::new(),
+        may_add: !func.is_private(),
+        changed: false,
+    };
+    let is_weight: Vec<Name> = func.params[num_input..].iter().map(|param| param.name.clone()).collect();
+    let uses = count_uses(&func.body);
+    let mut body = std::mem::take(&mut func.body);
+    fold.block(&mut body, &is_weight, &uses);
+    func.body = body;
+    let (new, changed) = (std::mem::take(&mut fold.new_weights), fold.changed);
+    if !new.is_empty() {
+        set_num_input(func, num_input);
+    }
+    for name in new {
+        if let Some(weight) = weights.get(&name) {
+            let shape: Vec<crate::shape::Dim> =
+                weight.shape.iter().map(|&extent| crate::shape::Dim::from(extent)).collect();
+            let ty = crate::check::Type::tensor(weight.dtype, shape);
+            func.params.push(Param::new(&name, type_to_expr(&ty)));
+        }
+    }
+    changed
+}
+
+impl Fold<'_> {
+    fn block(&mut self, stmts: &mut Vec<Stmt>, weights: &[Name], uses: &BTreeMap<Name, usize>) {
+        let mut kept = Vec::with_capacity(stmts.len());
+        for mut stmt in stmts.drain(..) {
+            if !self.map.is_empty() {
+                super::graph::substitute_stmt(&mut stmt, &self.map);
+            }
+            match &mut stmt.kind {
+                StmtKind::If { then, orelse, .. } => {
+                    self.block(then, weights, uses);
+                    self.block(orelse, weights, uses);
+                }
+                StmtKind::Assign { target, value, .. } => {
+                    if let Some(name) = target.as_name()
+                        && uses.contains_key(name)
+                        && let Some(tensor) = self.evaluate(value, weights)
+                        && self.keep(name, tensor)
+                    {
+                        self.changed = true;
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            kept.push(stmt);
+        }
+        *stmts = kept;
+    }
+
+    /// The value of a binding whose operands are all known.
+    fn evaluate(&self, value: &Expr, weights: &[Name]) -> Option<Tensor> {
+        let (path, _) = value.as_call()?;
+        let prim = Prim::find(&path).filter(|prim| is_foldable(*prim))?;
+        let call = prim::bind(prim, value).ok()?;
+        let mut operands = Vec::new();
+        let mut bytes = 0;
+        for operand in call.operands() {
+            let value = self.operand(operand, weights)?;
+            bytes += value.as_tensor().map_or(0, |tensor| tensor.data.len());
+            operands.push(value);
+        }
+        let result = match eval_prim(&call, &operands, &|_| None).ok()? {
+            Value::Tensor(tensor) => tensor,
+            _ => return None,
+        };
+        let small = result.data.len() <= SMALL_RESULT;
+        (small || result.data.len() <= MAX_GROWTH * bytes).then_some(result)
+    }
+
+    fn operand(&self, operand: &Expr, weights: &[Name]) -> Option<Value> {
+        match &operand.kind {
+            ExprKind::Name(name) => {
+                if let Some(tensor) = self.known.get(name) {
+                    return Some(Value::Tensor(tensor.clone()));
+                }
+                if !weights.contains(name) && !self.new_weights.contains(name) {
+                    return None;
+                }
+                Some(Value::Tensor(self.weights.get(name)?.tensor()))
+            }
+            ExprKind::Call { args, .. } if operand.is_call_of("R.const") => {
+                parse_const(args).ok().map(Value::Tensor)
+            }
+            ExprKind::Int(value) => i64::try_from(*value).ok().map(Value::Int),
+            ExprKind::Float(value) => Some(Value::Float(*value)),
+            ExprKind::Bool(value) => Some(Value::Bool(*value)),
+            ExprKind::None => Some(Value::None),
+            _ => None,
+        }
+    }
+
+    /// Makes a result a constant or a weight. False where it may be neither.
+    fn keep(&mut self, name: &Name, tensor: Tensor) -> bool {
+        let is_text = tensor.strings.is_some();
+        if tensor.len() <= MAX_INLINE && !is_text {
+            self.map.insert(name.clone(), print_const(&tensor));
+            return true;
+        }
+        if !self.may_add || is_text || self.weights.get(name).is_some() {
+            return false;
+        }
+        debug_assert!(type_of(&tensor).as_known_tensor().is_some());
+        self.weights.insert(name.as_str(), tensor);
+        self.new_weights.push(name.clone());
+        true
+    }
+}
+
+/// Primitives without control, calls or run-time shapes.
+fn is_foldable(prim: Prim) -> bool {
+    !matches!(
+        prim,
+        Prim::Const
+            | Prim::Shape
+            | Prim::ShapeOf
+            | Prim::TensorToShape
+            | Prim::MatchCast
+            | Prim::CallTir
+            | Prim::CallTirInplace
+            | Prim::CallDpsPacked
+            | Prim::CallPurePacked
+            | Prim::CallPacked
+            | Prim::Unique
+            | Prim::Nonzero
+    )
 }

@@ -25,6 +25,7 @@ use irc_syntax::{Diagnostic, Expr, ExprKind, Func, Module, Severity, Stmt, StmtK
 
 use crate::check::{self, Info};
 use crate::library::Library;
+use crate::target::Target;
 use crate::tensor::Weights;
 
 /// Whether a pass changed the module.
@@ -48,6 +49,8 @@ pub struct PassCx<'a> {
     pub lib: &'a Library,
     /// The weights of the public functions, by parameter name.
     pub weights: &'a mut Weights,
+    /// What code is made for.
+    pub target: &'a Target,
     /// The types of the module as it stands.
     pub info: Info,
     /// Faults that passes found.
@@ -56,13 +59,8 @@ pub struct PassCx<'a> {
 
 impl<'a> PassCx<'a> {
     /// A context without types yet; the runner fills them in.
-    pub fn new(lib: &'a Library, weights: &'a mut Weights) -> Self {
-        Self {
-            lib,
-            weights,
-            info: Info::default(),
-            diags: Vec::new(),
-        }
+    pub fn new(lib: &'a Library, weights: &'a mut Weights, target: &'a Target) -> Self {
+        Self { lib, weights, target, info: Info::default(), diags: Vec::new() }
     }
 
     /// Checks the module again.
