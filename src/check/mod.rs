@@ -4,6 +4,7 @@ pub mod annotation;
 pub mod expand;
 mod module;
 pub mod prim;
+mod scope;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -11,5 +12,6 @@ mod types;
 
 pub use annotation::{type_from_expr, type_to_expr};
 pub use module::check;
+pub use scope::FuncScope;
 pub use suggest::closest;
 pub use types::*;
