@@ -37,7 +37,8 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
     let before = print(&module);
     let library = Library::load();
     let mut weights = Weights::default();
-    let mut cx = PassCx::new(&library, &mut weights);
+    let target = irc::target::Target::native();
+    let mut cx = PassCx::new(&library, &mut weights, &target);
     let mut has_changed = false;
     let outcome = run_passes(&mut module, &passes, &mut cx, &mut |_, _, changed| {
         has_changed |= changed == Changed::Yes;
