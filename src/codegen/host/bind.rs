@@ -64,6 +64,9 @@ impl Host<'_, '_, '_> {
                 return Ok(());
             }
             let value = self.value(value, Some(name))?;
+            if let Some(ty) = self.known_type(name) {
+                self.bind_new_symbols(&value, &ty);
+            }
             if let HostValue::Scalar(val) = &value {
                 self.bind_scalar(name, *val);
             }
@@ -88,6 +91,49 @@ impl Host<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// What the checker says of a name.
+    fn known_type(&self, name: &Name) -> Option<Type> {
+        self.program
+            .info
+            .funcs
+            .get(&self.func)?
+            .vars
+            .get(name)
+            .cloned()
+    }
+
+    /// Binds symbols that a type brings in: the sizes of results that depend on values.
+    fn bind_new_symbols(&mut self, value: &HostValue, ty: &Type) {
+        match (value, ty) {
+            (HostValue::Tensor(tensor), Type::Tensor(ty)) => {
+                let shape = ty.shape.as_deref().unwrap_or_default();
+                for (&dim, known) in tensor.dims.iter().zip(shape) {
+                    self.bind_new_symbol(dim, known);
+                }
+            }
+            (HostValue::Shape(dims), Type::Shape(Some(known))) => {
+                for (&dim, known) in dims.iter().zip(known) {
+                    self.bind_new_symbol(dim, known);
+                }
+            }
+            (HostValue::Tuple(items), Type::Tuple(types)) => {
+                for (item, ty) in items.iter().zip(types) {
+                    self.bind_new_symbols(item, ty);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn bind_new_symbol(&mut self, dim: Extent, known: &crate::shape::Dim) {
+        if let Some(name) = known.as_sym()
+            && !self.lower.scope.contains_key(name)
+        {
+            let v = self.lower.extent(dim);
+            self.bind_symbol(name, v);
+        }
     }
 
     /// Makes a scalar known to dim expressions.
@@ -306,6 +352,20 @@ impl Host<'_, '_, '_> {
             "R.prim_value" | "R.dataflow_identity" => self.value(arg(0)?, name),
             "R.str" | "R.dtype" | "R.null_value" => Ok(HostValue::Nothing),
             "R.nonzero" => self.nonzero(arg(0)?, span),
+            "R.unique" => {
+                let keys = [
+                    "sorted",
+                    "return_index",
+                    "return_inverse",
+                    "return_counts",
+                    "axis",
+                ];
+                let mut flags = [None; 5];
+                for (at, key) in keys.into_iter().enumerate() {
+                    flags[at] = expr.keyword(key).or(args.get(at + 1).copied());
+                }
+                self.unique(arg(0)?, &flags, span)
+            }
             "R.call_pure_packed" | "R.call_packed" => self.call_packed(&args, span),
             _ => self.call_other(expr, &path, name),
         }
@@ -320,7 +380,10 @@ impl Host<'_, '_, '_> {
         match (symbol, &args[args.len().min(1)..]) {
             ("vm.builtin.tensor_to_shape", [tensor]) => self.tensor_to_shape(tensor),
             ("relax.run.nonzero", [x]) => self.nonzero(x, span),
-            ("relax.run.unique", [x, flags @ ..]) => self.unique(x, flags, span),
+            ("relax.run.unique", [x, flags @ ..]) => {
+                let flag = |at: usize| flags.get(at).copied();
+                self.unique(x, &[flag(0), flag(1), flag(2), flag(3), flag(4)], span)
+            }
             ("vm.builtin.reshape", [x, shape]) => self.reshape(x, shape),
             _ => Err(unsupported(
                 span,

@@ -60,6 +60,8 @@ struct Host<'a, 'f, 'm> {
     lower: Lower<'a, 'f>,
     program: &'a mut Program<'m>,
     form: Form,
+    /// The function's name.
+    func: Name,
     /// The runtime's record of the call.
     call: Value,
     /// Where results of an inner function go.
@@ -106,6 +108,7 @@ pub fn lower(asm: &mut Assembler, program: &mut Program<'_>, func: &Func, form: 
         lower,
         program,
         form,
+        func: func.name.clone(),
         call: params[0],
         results: params.get(2).copied(),
         values: BTreeMap::new(),
