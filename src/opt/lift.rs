@@ -5,22 +5,518 @@
 //!
 //! Composites of `R` stay calls, so the text reads as one would write it. Operators marked `keep=True` in std stay
 //! `onnx.*` calls until `legalize`.
+//!
+//! A function is lifted in order, and types and small constants are followed on the way: a model's shapes, axes
+//! and pads are often the end of a chain of operators on constants, which is computed here. An `if` on a known
+//! condition is its branch. So this pass needs no types beforehand; it leaves those it found in `cx.info`.
 
-use irc_syntax::{Expr, ExprKind, Module};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::legalize::expand_calls;
-use super::{Changed, PassCx};
-use crate::check::expand::Depth;
+use irc_syntax::{
+    Diagnostic, Expr, ExprKind, FuncKind, Item, Module, Name, NameSupply, Stmt, StmtKind,
+};
 
-/// Runs the pass on every graph function.
+use super::{Changed, PassCx, dead_code, graph};
+use crate::check::expand::{Depth, Expander, Expansion};
+use crate::check::prim::{self, Prim, Scope};
+use crate::check::{self, FuncInfo, TensorType, Type, type_from_expr, type_to_expr};
+use crate::interp::{Value, eval_prim};
+use crate::shape::{Dim, Facts, SymbolFacts};
+use crate::tensor::{Tensor, parse_const, print_const};
+
+/// Constants of up to this many elements are followed.
+const MAX_FOLLOWED: usize = 1024;
+/// How many elements a constant in the text may have.
+const MAX_INLINE: usize = 16;
+
+/// Runs the pass on every graph function that calls an operator of ONNX.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
-    let lib = cx.lib;
-    let wanted = |path: &str, call: &Expr| {
-        let since = call.keyword("since").and_then(Expr::as_int).and_then(|since| u32::try_from(since).ok());
+    let heads = check_heads(module, cx);
+    let mut changed = false;
+    for func in module.funcs_mut() {
+        if func.kind != FuncKind::Graph || !has_onnx(&func.body) {
+            continue;
+        }
+        let info = heads.funcs.get(&func.name).cloned().unwrap_or_default();
+        let mut lift = Lift {
+            expander: Expander::new(cx.lib),
+            names: NameSupply::of_func(func),
+            info,
+            taken: graph::names_of(func),
+            known: BTreeMap::new(),
+            alias: BTreeMap::new(),
+            diags: Vec::new(),
+        };
+        let body = std::mem::take(&mut func.body);
+        func.body = lift.block(body);
+        changed = true;
+        cx.diags.append(&mut lift.diags);
+        cx.info.funcs.insert(func.name.clone(), lift.info);
+    }
+    if changed && cx.diags.is_empty() {
+        dead_code::run(module, cx);
+    }
+    Changed::from(changed)
+}
+
+/// The types of parameters and the facts on declared symbols: what the checker says of functions without bodies.
+fn check_heads(module: &Module, cx: &PassCx) -> check::Info {
+    let mut heads = module.clone();
+    heads.items.retain(|item| matches!(item, Item::Func(_)));
+    for func in heads.funcs_mut() {
+        func.body.retain(|stmt| match &stmt.kind {
+            StmtKind::Assign { value, .. } => value.is_call_of("T.int64"),
+            StmtKind::Expr(value) => value.is_call_of("R.func_attr"),
+            _ => false,
+        });
+    }
+    check::check(&heads, cx.lib).0
+}
+
+fn has_onnx(stmts: &[Stmt]) -> bool {
+    stmts.iter().any(|stmt| {
+        let mut found = false;
+        graph::for_each_expr(stmt, &mut |expr| {
+            found |= expr
+                .as_call()
+                .is_some_and(|(path, _)| path.starts_with("onnx."));
+        });
+        found
+    })
+}
+
+struct Lift<'a> {
+    expander: Expander<'a>,
+    names: NameSupply,
+    info: FuncInfo,
+    /// Names that a new symbol may not have.
+    taken: BTreeSet<Name>,
+    /// Small constants by name.
+    known: BTreeMap<Name, Tensor>,
+    /// Names that are other names.
+    alias: BTreeMap<Name, Expr>,
+    diags: Vec<Diagnostic>,
+}
+
+impl Lift<'_> {
+    fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
+        let mut out = Vec::with_capacity(stmts.len());
+        for mut stmt in stmts {
+            if !matches!(stmt.kind, StmtKind::If { .. }) {
+                graph::substitute_stmt(&mut stmt, &self.alias);
+            }
+            match stmt.kind {
+                StmtKind::If { .. } => self.branch(stmt, &mut out),
+                StmtKind::Assign {
+                    ref target,
+                    ref value,
+                    ..
+                } if self.is_wanted(value) => {
+                    let (target, value) = (target.clone(), value.clone());
+                    self.expand(stmt, &target, &value, &mut out);
+                }
+                _ => self.keep(stmt, &mut out),
+            }
+        }
+        out
+    }
+
+    fn is_wanted(&self, value: &Expr) -> bool {
+        let Some((path, _)) = value.as_call() else {
+            return false;
+        };
+        let since = value.keyword("since").and_then(Expr::as_int);
+        let since = since.and_then(|since| u32::try_from(since).ok());
         path.starts_with("onnx.")
-            && lib.find(path, since).is_some_and(|template| {
-                template.func.decorator_arg("keep").is_none_or(|keep| keep.kind != ExprKind::Bool(true))
-            })
-    };
-    expand_calls(module, cx, Depth::OneLevel, &wanted)
+            && self
+                .expander
+                .library()
+                .find(&path, since)
+                .is_some_and(|template| {
+                    let keep = template.func.decorator_arg("keep");
+                    keep.is_none_or(|keep| keep.kind != ExprKind::Bool(true))
+                })
+    }
+
+    /// A statement that stays; its names get types, and a value where that is known.
+    fn keep(&mut self, mut stmt: Stmt, out: &mut Vec<Stmt>) {
+        if let StmtKind::Assign { target, value, .. } = &mut stmt.kind
+            && let Some(name) = target.as_name().cloned()
+        {
+            if let Some(tensor) = self.evaluate(value) {
+                if tensor.len() <= MAX_INLINE && tensor.strings.is_none() {
+                    *value = print_const(&tensor).at(value.span);
+                }
+                self.know(&name, tensor);
+            } else if let ExprKind::Name(other) = &value.kind {
+                if let Some(tensor) = self.known.get(other).cloned() {
+                    self.know(&name, tensor);
+                }
+                self.alias.insert(name.clone(), Expr::name(other));
+            }
+            if !self.info.vars.contains_key(&name) {
+                let ty = self.scope().type_of(value);
+                self.info.vars.insert(name, ty);
+            }
+        }
+        out.push(stmt);
+    }
+
+    fn know(&mut self, name: &Name, tensor: Tensor) {
+        let shape: Vec<Dim> = tensor
+            .shape
+            .iter()
+            .map(|extent| Dim::from(*extent))
+            .collect();
+        let has_value = tensor.dtype.is_int() && shape.len() <= 1 && tensor.len() <= 64;
+        let value = has_value.then(|| {
+            tensor
+                .to_i64s()
+                .into_iter()
+                .map(Dim::int)
+                .collect::<Vec<_>>()
+        });
+        let ty = TensorType {
+            value,
+            ..TensorType::new(tensor.dtype, shape)
+        };
+        self.info.vars.insert(name.clone(), Type::Tensor(ty));
+        self.known.insert(name.clone(), tensor);
+    }
+
+    /// The value of a constant, or of a primitive whose operands are all known.
+    fn evaluate(&self, value: &Expr) -> Option<Tensor> {
+        let (path, args) = value.as_call()?;
+        if path == "R.const" {
+            return parse_const(args)
+                .ok()
+                .filter(|tensor| tensor.len() <= MAX_FOLLOWED);
+        }
+        let prim = Prim::find(&path).filter(|prim| is_followed(*prim))?;
+        let call = prim::bind(prim, value).ok()?;
+        let operands: Option<Vec<Value>> = call
+            .operands()
+            .into_iter()
+            .map(|operand| self.operand(operand))
+            .collect();
+        match eval_prim(&call, &operands?, &|_| None).ok()? {
+            Value::Tensor(tensor) => Some(tensor).filter(|tensor| tensor.len() <= MAX_FOLLOWED),
+            _ => None,
+        }
+    }
+
+    fn operand(&self, operand: &Expr) -> Option<Value> {
+        match &operand.kind {
+            ExprKind::Name(name) => self.known.get(name).cloned().map(Value::Tensor),
+            ExprKind::Call { args, .. } if operand.is_call_of("R.const") => {
+                parse_const(args).ok().map(Value::Tensor)
+            }
+            ExprKind::Int(value) => i64::try_from(*value).ok().map(Value::Int),
+            ExprKind::Float(value) => Some(Value::Float(*value)),
+            ExprKind::Bool(value) => Some(Value::Bool(*value)),
+            ExprKind::None => Some(Value::None),
+            _ => None,
+        }
+    }
+
+    fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
+        let bound = graph::bound_names(target);
+        let base = bound.first().map_or("lv", |name| name.as_str()).to_owned();
+        let mut names = std::mem::take(&mut self.names);
+        let mut scope = LiftScope {
+            info: &mut self.info,
+            known: &self.known,
+            taken: &mut self.taken,
+        };
+        let expansion = self
+            .expander
+            .expand(value, &base, Depth::OneLevel, &mut scope, &mut names);
+        self.names = names;
+        self.info
+            .facts
+            .symbols()
+            .for_each(|(symbol, _)| self.names.take(symbol));
+        let expansion = match expansion {
+            Ok(expansion) => expansion,
+            Err(diag) => {
+                self.diags.push(at_binding(diag, &base, value));
+                for name in bound {
+                    self.info.vars.insert(name, Type::Error);
+                }
+                return;
+            }
+        };
+        let first = out.len();
+        match target.as_name() {
+            Some(name) => self.take(expansion.bind_to(name), out),
+            None => self.take_members(&bound, expansion, out),
+        }
+        if let Some(head) = out.get_mut(first) {
+            head.trivia.leading.splice(0..0, stmt.trivia.leading);
+        }
+        if let (Some(last), Some(comment)) = (out.last_mut(), stmt.trivia.trailing) {
+            last.trivia.trailing.get_or_insert(comment);
+        }
+    }
+
+    /// The bindings of an expansion, each looked at for its value.
+    fn take(&mut self, expansion: Expansion, out: &mut Vec<Stmt>) {
+        self.taken.extend(expansion.types.keys().cloned());
+        self.info.vars.extend(expansion.types);
+        for mut stmt in expansion.stmts {
+            graph::substitute_stmt(&mut stmt, &self.alias);
+            self.keep(stmt, out);
+        }
+    }
+
+    /// `a, b = (x, y)` as two bindings.
+    fn take_members(&mut self, bound: &[Name], expansion: Expansion, out: &mut Vec<Stmt>) {
+        let (result, ty) = (expansion.result.clone(), expansion.ty.clone());
+        self.take(expansion, out);
+        let types = if let Type::Tuple(types) = ty {
+            types
+        } else {
+            Vec::new()
+        };
+        for (at, name) in bound.iter().enumerate() {
+            let item = match &result.kind {
+                ExprKind::Tuple { items, .. } | ExprKind::List(items) => items.get(at).cloned(),
+                _ => Some(Expr::index(result.clone(), [Expr::int(at as i128)])),
+            };
+            self.info
+                .vars
+                .insert(name.clone(), types.get(at).cloned().unwrap_or(Type::Any));
+            let item = item.unwrap_or_else(Expr::none);
+            self.keep(Stmt::bind(name, item).at(result.span), out);
+        }
+    }
+
+    /// `if`: its branch where the condition is known, else both; results that differ in an extent get a new one.
+    fn branch(&mut self, stmt: Stmt, out: &mut Vec<Stmt>) {
+        let StmtKind::If {
+            mut cond,
+            then,
+            orelse,
+            else_trivia,
+        } = stmt.kind
+        else {
+            return;
+        };
+        graph::substitute(&mut cond, &self.alias);
+        if let Some(Value::Tensor(known)) = self.operand(&cond) {
+            let holds = known.to_i64s().first().is_some_and(|value| *value != 0);
+            out.extend(self.block(if holds { then } else { orelse }));
+            return;
+        }
+        let alias = self.alias.clone();
+        let outside = self.info.vars.clone();
+        let then = self.block(then);
+        let then_types = std::mem::take(&mut self.info.vars);
+        self.info.vars = outside.clone();
+        self.alias = alias.clone();
+        let orelse = self.block(orelse);
+        self.alias = alias;
+        let mut casts = Vec::new();
+        let mut renamed = BTreeMap::new();
+        for (name, ty) in &then_types {
+            let Some(other) = self.info.vars.get(name).cloned() else {
+                self.info.vars.insert(name.clone(), ty.clone());
+                continue;
+            };
+            if outside.contains_key(name) {
+                continue;
+            }
+            self.known.remove(name);
+            let joined = self.join(name, ty, &other);
+            if joined.1 {
+                let inner = self.names.fresh(&format!("{name}_if"));
+                self.info.vars.insert(inner.clone(), other);
+                renamed.insert(name.clone(), Expr::name(&inner));
+                let fresh = check::expand::symbols_of(&joined.0);
+                let new = fresh
+                    .into_iter()
+                    .filter(|dim| dim.starts_with(name.as_str()));
+                casts.extend(new.map(|dim| Stmt::bind(dim, Expr::call("T.int64", []))));
+                let cast = Expr::call(
+                    "R.match_cast",
+                    [Expr::name(&inner), type_to_expr(&joined.0)],
+                );
+                casts.push(Stmt::bind(name, cast));
+            }
+            self.info.vars.insert(name.clone(), joined.0);
+        }
+        let rename = |mut stmts: Vec<Stmt>| {
+            for stmt in &mut stmts {
+                graph::substitute_stmt(stmt, &renamed);
+                if let StmtKind::Assign { target, .. } = &mut stmt.kind
+                    && let Some(inner) = target.as_name().and_then(|name| renamed.get(name))
+                {
+                    *target = inner.clone();
+                }
+            }
+            stmts
+        };
+        let kind = StmtKind::If {
+            cond,
+            then: rename(then),
+            orelse: rename(orelse),
+            else_trivia,
+        };
+        out.push(Stmt {
+            kind,
+            trivia: stmt.trivia,
+            span: stmt.span,
+        });
+        out.extend(casts);
+    }
+
+    /// The type of a value that comes from one of two branches, and whether it has new extents.
+    fn join(&mut self, name: &Name, a: &Type, b: &Type) -> (Type, bool) {
+        if a == b {
+            return (a.clone(), false);
+        }
+        let (Type::Tensor(a), Type::Tensor(b)) = (a, b) else {
+            return (Type::Any, false);
+        };
+        let (Some(left), Some(right)) = (&a.shape, &b.shape) else {
+            return (Type::Tensor(TensorType::default()), false);
+        };
+        if a.dtype != b.dtype || left.len() != right.len() {
+            self.diags.push(Diagnostic::error(
+                "onnx-unsupported",
+                format!("the branches that give `{name}` differ in rank or dtype"),
+            ));
+            return (Type::Error, false);
+        }
+        let mut has_new = false;
+        let mut dims = Vec::with_capacity(left.len());
+        for (axis, (l, r)) in left.iter().zip(right).enumerate() {
+            if l == r {
+                dims.push(l.clone());
+            } else {
+                has_new = true;
+                dims.push(self.scope().fresh(&format!("{name}_d{axis}")));
+            }
+        }
+        let ty = TensorType {
+            dtype: a.dtype,
+            ndim: Some(dims.len()),
+            shape: Some(dims),
+            value: None,
+        };
+        (Type::Tensor(ty), has_new)
+    }
+
+    fn scope(&mut self) -> LiftScope<'_> {
+        LiftScope {
+            info: &mut self.info,
+            known: &self.known,
+            taken: &mut self.taken,
+        }
+    }
+}
+
+/// Says at which binding of the model a template's fault is; an imported text has no places yet.
+fn at_binding(diag: Diagnostic, base: &str, value: &Expr) -> Diagnostic {
+    let op = value.as_call().map(|(path, _)| path).unwrap_or_default();
+    let message = format!("`{base} = {op}(…)`: {}", diag.message);
+    if value.span.is_some() {
+        diag
+    } else {
+        Diagnostic { message, ..diag }
+    }
+}
+
+/// Primitives without control, calls or effects.
+fn is_followed(prim: Prim) -> bool {
+    !matches!(
+        prim,
+        Prim::Shape
+            | Prim::ShapeOf
+            | Prim::TensorToShape
+            | Prim::ShapeToTensor
+            | Prim::MatchCast
+            | Prim::CallTir
+            | Prim::CallTirInplace
+            | Prim::CallDpsPacked
+            | Prim::CallPurePacked
+            | Prim::CallPacked
+    )
+}
+
+/// The function's names as the type rules see them, its small constants included.
+struct LiftScope<'s> {
+    info: &'s mut FuncInfo,
+    known: &'s BTreeMap<Name, Tensor>,
+    taken: &'s mut BTreeSet<Name>,
+}
+
+impl Scope for LiftScope<'_> {
+    fn type_of(&mut self, expr: &Expr) -> Type {
+        match &expr.kind {
+            ExprKind::Name(name) => self
+                .info
+                .vars
+                .get(name)
+                .cloned()
+                .unwrap_or(Type::Scalar(irc_syntax::DType::I64)),
+            ExprKind::Call { .. } => {
+                let prim = expr.as_call().and_then(|(path, _)| Prim::find(&path));
+                prim.and_then(|prim| prim::bind(prim, expr).ok())
+                    .and_then(|call| prim::infer(&call, self).ok())
+                    .unwrap_or(Type::Any)
+            }
+            ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
+                Type::Tuple(items.iter().map(|item| self.type_of(item)).collect())
+            }
+            ExprKind::Index { value, index } => {
+                let at = index
+                    .first()
+                    .and_then(Expr::as_int)
+                    .and_then(|at| usize::try_from(at).ok());
+                match (self.type_of(value), at) {
+                    (Type::Tuple(types), Some(at)) => types.get(at).cloned().unwrap_or(Type::Any),
+                    _ => Type::Any,
+                }
+            }
+            ExprKind::Int(_) => Type::Scalar(irc_syntax::DType::I64),
+            ExprKind::Float(_) => Type::Scalar(irc_syntax::DType::F32),
+            ExprKind::Bool(_) => Type::Scalar(irc_syntax::DType::Bool),
+            ExprKind::Str(_) => Type::Str,
+            ExprKind::None => Type::Void,
+            ExprKind::Error => Type::Error,
+            _ => Type::Any,
+        }
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.info.facts
+    }
+
+    fn fresh(&mut self, base: &str) -> Dim {
+        let mut at = 0;
+        let mut name = Name::from(base);
+        while !self.taken.insert(name.clone()) {
+            at += 1;
+            name = Name::from(format!("{base}_{at}"));
+        }
+        self.info.facts.set(name.clone(), SymbolFacts::default());
+        Dim::sym(name)
+    }
+
+    fn fresh_any_sign(&mut self, base: &str) -> Dim {
+        let dim = self.fresh(base);
+        if let Some(name) = dim.as_sym() {
+            self.info.facts.set_any_sign(name);
+        }
+        dim
+    }
+
+    fn constant(&self, expr: &Expr) -> Option<Tensor> {
+        self.known.get(expr.as_name()?).cloned()
+    }
+
+    fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {
+        type_from_expr(expr)
+    }
 }
