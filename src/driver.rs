@@ -252,13 +252,13 @@ fn import(
         module: imported.module,
         weights: imported.weights,
     };
-    run_passes(
-        &mut program,
-        &select_passes(&["lift"])?,
-        &Target::native(),
-        lib,
-        &mut |_, _, _| {},
-    )?;
+    // The model's shapes are followed while its operators are expanded, so it is not checked before.
+    let target = Target::native();
+    let mut cx = PassCx::new(lib, &mut program.weights, &target);
+    opt::lift::run_imported(&mut program.module, &mut cx, &imported.origins);
+    if !cx.diags.is_empty() {
+        return Err(Fault::from(cx.diags));
+    }
     Ok(program)
 }
 

@@ -31,6 +31,15 @@ const MAX_INLINE: usize = 16;
 
 /// Runs the pass on every graph function that calls an operator of ONNX.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
+    run_imported(module, cx, &BTreeMap::new())
+}
+
+/// Runs the pass on an imported module; `origins` says what each binding was in the file.
+pub fn run_imported(
+    module: &mut Module,
+    cx: &mut PassCx,
+    origins: &BTreeMap<Name, String>,
+) -> Changed {
     let heads = check_heads(module, cx);
     let mut changed = false;
     for func in module.funcs_mut() {
@@ -46,6 +55,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             known: BTreeMap::new(),
             alias: BTreeMap::new(),
             diags: Vec::new(),
+            origins,
         };
         let body = std::mem::take(&mut func.body);
         func.body = lift.block(body);
@@ -96,6 +106,7 @@ struct Lift<'a> {
     /// Names that are other names.
     alias: BTreeMap<Name, Expr>,
     diags: Vec<Diagnostic>,
+    origins: &'a BTreeMap<Name, String>,
 }
 
 impl Lift<'_> {
@@ -239,7 +250,12 @@ impl Lift<'_> {
         let expansion = match expansion {
             Ok(expansion) => expansion,
             Err(diag) => {
-                self.diags.push(at_binding(diag, &base, value));
+                let diag = at_binding(diag, &base, value);
+                let origin = bound.first().and_then(|name| self.origins.get(name));
+                self.diags.push(match origin {
+                    Some(origin) => diag.note(format!("this is {origin} of the model")),
+                    None => diag,
+                });
                 for name in bound {
                     self.info.vars.insert(name, Type::Error);
                 }
