@@ -225,18 +225,18 @@ pub fn since_of(func: &Func) -> u32 {
         .unwrap_or(1)
 }
 
-/// The operators that the decorator lines of a text declare.
+/// The operators that the decorators of a text declare.
 fn declared(text: &'static str) -> impl Iterator<Item = (&'static str, u32)> {
-    text.lines()
-        .filter(|line| line.starts_with("@R.function("))
-        .filter_map(|line| {
-            let op = line.split_once("op=\"")?.1.split_once('"')?.0;
-            let since = line.split_once("since=").map(|(_, rest)| {
-                let digits = rest
-                    .find(|c: char| !c.is_ascii_digit())
-                    .unwrap_or(rest.len());
-                rest[..digits].parse().unwrap_or(1)
-            });
-            Some((op, since.unwrap_or(1)))
-        })
+    // A decorator may be wrapped over lines; it ends where the function begins.
+    text.split("@R.function(").skip(1).filter_map(|rest| {
+        let decorator = rest.split("\ndef ").next()?;
+        let op = decorator.split_once("op=\"")?.1.split_once('"')?.0;
+        let since = decorator.split_once("since=").map(|(_, rest)| {
+            let digits = rest
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(rest.len());
+            rest[..digits].parse().unwrap_or(1)
+        });
+        Some((op, since.unwrap_or(1)))
+    })
 }

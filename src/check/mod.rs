@@ -1,17 +1,29 @@
-//! Types and names.
+//! The checker: what every name and expression is, and everything that is wrong with a module.
+//!
+//! [`check`] walks a module; [`prim`] has the primitives and their type rules, [`expand`] evaluates the functions of
+//! the library, [`GraphScope`] types expressions that a pass builds.
 
+mod agree;
+mod func_scope;
 pub mod annotation;
 pub mod expand;
+pub mod intrinsics;
+mod loops;
 mod module;
 pub mod prim;
 mod scope;
+mod signature;
+mod stated;
 mod suggest;
 #[cfg(test)]
 mod tests;
 mod types;
 
+pub use agree::substitute;
 pub use annotation::{type_from_expr, type_to_expr};
+pub use expand::symbols_of;
+pub use func_scope::FuncScope;
 pub use module::check;
-pub use scope::FuncScope;
+pub use scope::{GraphScope, Signatures};
 pub use suggest::closest;
 pub use types::*;

@@ -1,134 +1,177 @@
-//! The checker's walk over a module: a type for every name, faults for what has none.
+//! The checker's walk over a module: a type for every name, and every fault in one run.
 //!
-//! Graph functions are walked in order; each binding's type is that of its value, narrowed by its annotation. Prim_funcs
-//! give the types of their parameters. All faults of a module are found in one run.
+//! Graph functions are walked in order; each binding's type is that of its value, narrowed by its annotation. An
+//! extent that an annotation states and that cannot be decided is a fact from there on, checked at run time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind};
+use irc_syntax::{
+    DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Span, Stmt, StmtKind,
+};
 
-use super::annotation::type_from_expr;
-use super::expand::Expander;
-use super::prim::{self, Prim, Scope};
+use super::agree::{agree, join};
+use super::expand::symbols_of;
+use super::prim::{Prim, Scope};
+use super::scope::GraphScope;
+use super::signature::{Signature, signature, signatures};
+use super::stated::{state_fact, state_facts};
 use super::types::{FuncInfo, Info, TensorType, Type};
+use super::{annotation, loops};
 use crate::library::Library;
-use crate::shape::{Dim, Facts, SymbolFacts};
 
-/// Checks a module: the types of its names, and every fault in it.
+/// Checks a module: the types of its names, and every fault in it, by place.
 pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
-    let mut diags = Vec::new();
-    let mut signatures = BTreeMap::new();
-    for func in module.funcs() {
-        signatures.insert(func.name.clone(), signature(func, &mut diags));
-    }
+    let mut faults = Vec::new();
+    let signatures = signatures(module, &mut faults);
+    let outer = symbols_of_prelude(module);
     let mut info = Info::default();
-    for func in module.funcs() {
-        let mut walk = Walk::new(func, lib, &signatures);
-        if func.kind == FuncKind::Graph {
-            walk.block(&func.body);
-        }
-        diags.append(&mut walk.diags);
-        info.funcs.insert(func.name.clone(), walk.info);
-    }
-    (info, diags)
-}
-
-/// The types of a function's parameters and result, as annotated.
-struct Signature {
-    params: Vec<(Name, Type)>,
-    ret: Option<Type>,
-}
-
-fn signature(func: &Func, diags: &mut Vec<Diagnostic>) -> Signature {
-    let mut read = |ty: &Expr| {
-        let ty = if func.kind == FuncKind::Loops {
-            buffer_type(ty)
-        } else {
-            type_from_expr(ty)
+    for item in &module.items {
+        let Item::Func(func) = item else { continue };
+        let Some(signature) = signatures.get(&func.name) else {
+            continue;
         };
-        ty.unwrap_or_else(|diag| {
-            diags.push(diag);
-            Type::Error
-        })
-    };
-    let params = func
-        .params
-        .iter()
-        .map(|param| {
-            (
-                param.name.clone(),
-                param.ty.as_ref().map_or(Type::Any, &mut read),
-            )
-        })
-        .collect();
-    let ret = match func.kind {
-        FuncKind::Graph | FuncKind::Local => func.ret.as_ref().map(&mut read),
-        FuncKind::Loops => Some(Type::Void),
-    };
-    Signature { params, ret }
-}
-
-/// `T.Buffer((n, 4), "float32")` as the tensor type of its elements, scalars as scalars.
-fn buffer_type(ty: &Expr) -> Result<Type, Diagnostic> {
-    if !ty.is_call_of("T.Buffer") {
-        return type_from_expr(ty);
+        let found = match func.kind {
+            FuncKind::Graph | FuncKind::Local => {
+                let mut walk = Walk::new(func, signature, lib, &signatures, &outer);
+                walk.run(func);
+                faults.append(&mut walk.scope.faults);
+                walk.into_info()
+            }
+            FuncKind::Loops => loops::check(func, signature, &outer, &mut faults),
+        };
+        info.funcs.entry(func.name.clone()).or_insert(found);
     }
-    let mut args = ty.positional();
-    let shape = args.next().or_else(|| ty.keyword("shape"));
-    let dims = shape.and_then(prim::shape_dims).transpose()?;
-    let dtype = args
-        .next()
-        .or_else(|| ty.keyword("dtype"))
-        .and_then(Expr::as_str)
-        .unwrap_or("float32");
-    let dtype =
-        irc_syntax::DType::from_name(dtype).ok_or_else(|| prim::unknown_dtype(dtype, ty))?;
-    Ok(Type::Tensor(TensorType {
-        dtype: Some(dtype),
-        ndim: dims.as_ref().map(Vec::len),
-        shape: dims,
-        value: None,
-    }))
+    let place = |fault: &Diagnostic| {
+        fault
+            .primary
+            .as_ref()
+            .map(|label| (label.span.file, label.span.lo))
+    };
+    faults.sort_by_key(place);
+    (info, faults)
 }
 
+/// `n = TypeVar("n")` before the module.
+fn symbols_of_prelude(module: &Module) -> Vec<Name> {
+    let symbol = |stmt: &Stmt| match &stmt.kind {
+        StmtKind::Assign { target, value, .. }
+            if value
+                .as_call()
+                .is_some_and(|(path, _)| path.ends_with("TypeVar")) =>
+        {
+            target.as_name().cloned()
+        }
+        _ => None,
+    };
+    module.prelude.iter().filter_map(symbol).collect()
+}
+
+/// One graph function being walked.
 struct Walk<'a> {
+    scope: GraphScope<'a>,
     lib: &'a Library,
     signatures: &'a BTreeMap<Name, Signature>,
-    info: FuncInfo,
-    diags: Vec<Diagnostic>,
-    expander: Expander<'a>,
-    /// Names in use, so that fresh symbols differ from them.
-    taken: BTreeSet<Name>,
+    outer: &'a [Name],
+    params: Vec<(Name, Type)>,
+    ret: Option<Type>,
+    ret_span: Option<Span>,
+    num_input: usize,
+    /// Every name ever bound, branches included.
+    all: BTreeMap<Name, Type>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(func: &Func, lib: &'a Library, signatures: &'a BTreeMap<Name, Signature>) -> Self {
-        let mut info = FuncInfo {
-            num_input: func.params.len(),
-            ..FuncInfo::default()
-        };
-        if let Some(count) = func.attr("num_input").and_then(Expr::as_int) {
-            info.num_input = usize::try_from(count).unwrap_or(0).min(func.params.len());
-        }
-        if let Some(signature) = signatures.get(&func.name) {
-            info.params = signature.params.clone();
-            info.ret = signature.ret.clone();
-            info.vars = signature.params.iter().cloned().collect();
-        }
-        let mut taken: BTreeSet<Name> = info.vars.keys().cloned().collect();
-        for (_, ty) in &info.params {
-            if let Some(shape) = ty.as_tensor().and_then(|tensor| tensor.shape.as_ref()) {
-                taken.extend(shape.iter().flat_map(Dim::symbols));
-            }
-        }
-        Self {
+    fn new(
+        func: &Func,
+        signature: &Signature,
+        lib: &'a Library,
+        signatures: &'a BTreeMap<Name, Signature>,
+        outer: &'a [Name],
+    ) -> Self {
+        let mut walk = Self {
+            scope: GraphScope::new(lib, signatures),
             lib,
             signatures,
-            info,
-            diags: Vec::new(),
-            expander: Expander::new(lib),
-            taken,
+            outer,
+            params: signature.params.clone(),
+            ret: signature.ret.clone(),
+            ret_span: func.ret.as_ref().and_then(|ret| ret.span),
+            num_input: func.params.len(),
+            all: BTreeMap::new(),
+        };
+        if let Some(count) = func.attr("num_input").and_then(Expr::as_int) {
+            walk.num_input = usize::try_from(count).unwrap_or(0).min(func.params.len());
         }
+        walk
+    }
+
+    fn run(&mut self, func: &Func) {
+        for name in self.outer {
+            self.scope.declare_symbol(name);
+        }
+        let mut seen: BTreeMap<&Name, Option<Span>> = BTreeMap::new();
+        for (param, (name, ty)) in func.params.iter().zip(self.params.clone()) {
+            if let Some(first) = seen.insert(&param.name, param.span) {
+                self.scope.faults.push(
+                    Diagnostic::error(
+                        "duplicate-name",
+                        format!("parameter `{name}` is there twice"),
+                    )
+                    .at(param.span, "again here")
+                    .related(first, "first here"),
+                );
+            }
+            if matches!(ty, Type::Scalar(dtype) if dtype.is_int()) {
+                self.scope.declare_symbol(&name);
+                self.scope.facts.set_any_sign(&name);
+            }
+            self.define(&name, ty);
+        }
+        state_facts(
+            func.attr("irc.dims"),
+            &mut self.scope.facts,
+            &mut self.scope.faults,
+        );
+        self.block(&func.body);
+        let pure = !func
+            .decorator_arg("pure")
+            .is_some_and(|pure| pure.kind == ExprKind::Bool(false));
+        let forced = func.attr("relax.force_pure").is_some();
+        if pure && !forced {
+            for (span, callee) in std::mem::take(&mut self.scope.effects) {
+                self.scope.faults.push(
+                    Diagnostic::error(
+                        "impure-call",
+                        format!(
+                            "`{}` is pure and calls `{callee}`, which has effects",
+                            func.name
+                        ),
+                    )
+                    .at(span, "this has effects")
+                    .related(func.name_span, "the function")
+                    .help("write `@R.function(pure=False)`", None),
+                );
+            }
+        }
+    }
+
+    fn into_info(self) -> FuncInfo {
+        let mut vars = self.all;
+        for (name, ty) in self.scope.vars {
+            vars.insert(name, ty);
+        }
+        FuncInfo {
+            params: self.params,
+            ret: self.ret,
+            vars,
+            facts: self.scope.facts,
+            num_input: self.num_input,
+        }
+    }
+
+    fn define(&mut self, name: &Name, ty: Type) {
+        self.all.insert(name.clone(), ty.clone());
+        self.scope.define(name, ty);
     }
 
     fn block(&mut self, stmts: &[Stmt]) {
@@ -139,299 +182,314 @@ impl<'a> Walk<'a> {
 
     fn stmt(&mut self, stmt: &Stmt) {
         match &stmt.kind {
-            StmtKind::Assign { target, ty, value } => {
-                let inferred = self.value_type(value);
-                let ty = match ty.as_ref().map(type_from_expr) {
-                    Some(Ok(declared)) => narrow(declared, inferred),
-                    Some(Err(diag)) => {
-                        self.diags.push(diag);
-                        inferred
-                    }
-                    None => inferred,
-                };
-                self.bind(target, ty);
-            }
+            StmtKind::Assign { target, ty, value } => self.assign(target, ty.as_ref(), value),
             StmtKind::If {
                 cond, then, orelse, ..
-            } => {
-                self.type_of(cond);
-                self.block(then);
-                let then_vars = self.info.vars.clone();
-                self.block(orelse);
-                for (name, ty) in &mut self.info.vars {
-                    if let Some(other) = then_vars.get(name) {
-                        *ty = join(other, ty);
-                    }
+            } => self.branch(stmt, cond, then, orelse),
+            StmtKind::With { context, body, .. } => {
+                if !context.is_call_of("R.dataflow") {
+                    self.scope.report(
+                        Diagnostic::error(
+                            "bad-statement",
+                            "a block of a graph function is `with R.dataflow():`",
+                        )
+                        .at(context.span, "not a dataflow block"),
+                    );
+                }
+                self.block(body);
+            }
+            StmtKind::Return(value) => self.give_back(value.as_ref(), stmt.span),
+            StmtKind::Expr(value) => self.effect(value),
+            StmtKind::Func(func) => self.inner(func),
+            StmtKind::Declare { target, ty } => {
+                let ty = self.scope.annotation(ty);
+                let ty = ty.unwrap_or_else(|fault| self.scope.report(fault));
+                if let Some(name) = target.as_name() {
+                    self.define(name, ty);
                 }
             }
-            StmtKind::With { body, .. } => self.block(body),
-            StmtKind::Return(Some(value)) => {
-                let ty = self.type_of(value);
-                self.info.ret.get_or_insert(ty);
+            StmtKind::Assert { cond, .. } => {
+                self.scope.type_of(cond);
             }
-            StmtKind::Expr(value) => {
-                self.effect(value);
+            StmtKind::For { .. }
+            | StmtKind::While { .. }
+            | StmtKind::Break
+            | StmtKind::Continue => {
+                self.scope.report(
+                    Diagnostic::error("bad-statement", "a graph function has no loops")
+                        .at(stmt.span, "a loop")
+                        .help(
+                            "write the loop in a `T.prim_func`, or unroll it in a library function",
+                            None,
+                        ),
+                );
             }
-            _ => {}
+            StmtKind::Pass | StmtKind::Import(_) | StmtKind::Error => {}
         }
     }
 
-    fn effect(&mut self, value: &Expr) {
-        if let Some((path, _)) = value.as_call()
-            && (path == "R.func_attr" || path == "R.output" || path.starts_with("cls."))
+    fn assign(&mut self, target: &Expr, ty: Option<&Expr>, value: &Expr) {
+        if let Some(name) = target.as_name()
+            && self.special(name, value)
         {
             return;
         }
-        self.type_of(value);
+        let inferred = match value.as_call() {
+            Some((path, _)) if Prim::find(&path) == Some(Prim::MatchCast) => self.match_cast(value),
+            _ => self.scope.type_of(value),
+        };
+        let ty = match ty {
+            Some(annotation) => match self.scope.annotation(annotation) {
+                Ok(declared) => match agree(&declared, &inferred, &mut self.scope.facts) {
+                    Ok(ty) => ty,
+                    Err(found) => {
+                        let name = annotation_name(target);
+                        self.scope.faults.push(
+                            Diagnostic::error(
+                                found.code,
+                                format!("the annotation of {name} does not fit: {}", found.text),
+                            )
+                            .at(annotation.span, declared.to_string())
+                            .related(value.span, inferred.to_string()),
+                        );
+                        declared
+                    }
+                },
+                Err(fault) => {
+                    self.scope.faults.push(fault);
+                    inferred
+                }
+            },
+            None => inferred,
+        };
+        self.bind(target, ty);
+        if let Some(name) = target.as_name() {
+            self.scope.define_constant(name, value);
+        }
+    }
+
+    /// `n = T.int64(min=1)` and `cls = Module`.
+    fn special(&mut self, name: &Name, value: &Expr) -> bool {
+        if let Some((path, args)) = value.as_call() {
+            let is_symbol = matches!(
+                path.as_str(),
+                "T.int64" | "T.int32" | "TypeVar" | "T.dyn" | "T.SizeVar"
+            ) && value.positional().all(|arg| arg.as_str().is_some());
+            if is_symbol {
+                self.scope.declare_symbol(name);
+                self.all.insert(name.clone(), Type::Scalar(DType::I64));
+                for arg in args {
+                    let key = arg.name.as_deref().unwrap_or_default();
+                    state_fact(
+                        name,
+                        key,
+                        &arg.value,
+                        &mut self.scope.facts,
+                        &mut self.scope.faults,
+                    );
+                }
+                return true;
+            }
+        }
+        // The module's own name, to call its functions by.
+        if value
+            .as_name()
+            .is_some_and(|value| !self.scope.vars.contains_key(value))
+            && **name == *"cls"
+        {
+            return true;
+        }
+        false
+    }
+
+    /// Symbols of the type are bound by the cast; what is compared with is what the value has.
+    fn match_cast(&mut self, value: &Expr) -> Type {
+        let bound = match super::prim::bind(Prim::MatchCast, value) {
+            Ok(bound) => bound,
+            Err(fault) => return self.scope.report(fault),
+        };
+        let (Some(operand), super::prim::Bound::Expr(wanted)) =
+            (bound.operand("x"), bound.get("ty"))
+        else {
+            return Type::Error;
+        };
+        let operand_ty = self.scope.type_of(operand);
+        let declared = match annotation::type_from_expr(wanted) {
+            Ok(declared) => declared,
+            Err(fault) => return self.scope.report(fault),
+        };
+        for symbol in symbols_of(&declared) {
+            self.scope.declare_symbol(&symbol);
+        }
+        match agree(&declared, &operand_ty, &mut self.scope.facts) {
+            Ok(ty) => ty,
+            Err(found) => {
+                let message = format!("the cast can never hold: {}", found.text);
+                self.scope.faults.push(
+                    Diagnostic::error(found.code, message)
+                        .at(wanted.span, declared.to_string())
+                        .related(operand.span, operand_ty.to_string()),
+                );
+                declared
+            }
+        }
     }
 
     fn bind(&mut self, target: &Expr, ty: Type) {
         match &target.kind {
-            ExprKind::Name(name) => {
-                self.taken.insert(name.clone());
-                self.info.vars.insert(name.clone(), ty);
-            }
+            ExprKind::Name(name) => self.define(name, ty),
             ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
                 let types = match ty {
                     Type::Tuple(types) if types.len() == items.len() => types,
                     Type::Error => vec![Type::Error; items.len()],
-                    _ => vec![Type::Any; items.len()],
+                    Type::Any => vec![Type::Any; items.len()],
+                    other => {
+                        let message = format!("{} names are bound to {other}", items.len());
+                        self.scope.report(
+                            Diagnostic::error("type-mismatch", message)
+                                .at(target.span, "bound here"),
+                        );
+                        vec![Type::Error; items.len()]
+                    }
                 };
                 for (item, ty) in items.iter().zip(types) {
                     self.bind(item, ty);
                 }
             }
-            _ => {}
-        }
-    }
-
-    /// The type of a right-hand side; declarations of symbols state facts.
-    fn value_type(&mut self, value: &Expr) -> Type {
-        if let Some((path, _)) = value.as_call()
-            && matches!(path.as_str(), "T.int64" | "T.int32")
-            && value.positional().next().is_none()
-        {
-            return Type::Scalar(irc_syntax::DType::I64);
-        }
-        if value.as_path().is_some_and(|path| path == "Module") {
-            return Type::Any;
-        }
-        self.type_of(value)
-    }
-
-    fn call(&mut self, value: &Expr, path: &str) -> Type {
-        if let Some(prim) = Prim::find(path) {
-            let typed = prim::bind(prim, value).and_then(|call| prim::infer(&call, self));
-            return typed.unwrap_or_else(|diag| {
-                self.diags.push(diag);
-                Type::Error
-            });
-        }
-        match path {
-            "R.builtin.alloc_tensor" => {
-                return self.placed(value.positional().next(), value.positional().nth(1));
+            _ => {
+                self.scope.report(
+                    Diagnostic::error("bad-statement", "only names are bound in a graph function")
+                        .at(target.span, "not a name"),
+                );
             }
-            "R.memory.alloc_tensor" => {
-                return self.placed(value.positional().nth(2), value.positional().nth(3));
+        }
+    }
+
+    fn branch(&mut self, stmt: &Stmt, cond: &Expr, then: &[Stmt], orelse: &[Stmt]) {
+        let ty = self.scope.type_of(cond);
+        let is_truth = match &ty {
+            Type::Tensor(TensorType { dtype, ndim, .. }) => {
+                dtype.is_none_or(|dtype| dtype == DType::Bool) && ndim.is_none_or(|rank| rank == 0)
             }
-            "R.memory.alloc_storage" => return Type::Any,
-            "R.tuple" => return Type::Void,
-            _ => {}
-        }
-        if let Some(signature) = path
-            .strip_prefix("cls.")
-            .and_then(|name| self.signatures.get(name))
-        {
-            return self.result_at(signature, value);
-        }
-        if self.lib.has(path) {
-            let mut expander = std::mem::replace(&mut self.expander, Expander::new(self.lib));
-            let typed = expander.type_of_call(value, self);
-            self.expander = expander;
-            return typed.unwrap_or_else(|diag| {
-                self.diags.push(diag);
-                Type::Error
-            });
-        }
-        let fault = Diagnostic::error("unknown-op", format!("there is no operator `{path}`"));
-        self.diags.push(fault.at(value.span, "unknown operator"));
-        Type::Error
-    }
-
-    fn placed(&mut self, shape: Option<&Expr>, dtype: Option<&Expr>) -> Type {
-        let dims = shape.and_then(prim::shape_dims).and_then(Result::ok);
-        let dtype = dtype
-            .map(|dtype| dtype.positional().next().unwrap_or(dtype))
-            .and_then(Expr::as_str);
-        match (dims, dtype.and_then(irc_syntax::DType::from_name)) {
-            (Some(dims), Some(dtype)) => Type::tensor(dtype, dims),
-            _ => Type::Any,
-        }
-    }
-
-    /// The result of a function with its symbols replaced by the dims of the call's operands.
-    fn result_at(&mut self, signature: &Signature, value: &Expr) -> Type {
-        let Some(ret) = signature.ret.clone() else {
-            return Type::Any;
+            Type::Scalar(dtype) => *dtype == DType::Bool,
+            Type::Any | Type::Error => true,
+            _ => false,
         };
-        let mut map = BTreeMap::new();
-        let actual: Vec<Type> = value
-            .positional()
-            .cloned()
-            .collect::<Vec<_>>()
-            .iter()
-            .map(|arg| self.type_of(arg))
-            .collect();
-        for ((_, param), actual) in signature.params.iter().zip(&actual) {
-            let shapes = (param.as_tensor(), actual.as_tensor());
-            let (Some(param), Some(actual)) = shapes else {
-                continue;
-            };
-            let dims = param
-                .shape
+        if !is_truth {
+            let message = format!("a condition is a bool tensor without axes, not {ty}");
+            self.scope.report(
+                Diagnostic::error("type-mismatch", message).at(cond.span, "not a condition"),
+            );
+        }
+        let before = self.scope.vars.clone();
+        self.block(then);
+        let left = std::mem::replace(&mut self.scope.vars, before.clone());
+        self.block(orelse);
+        let right = std::mem::replace(&mut self.scope.vars, before);
+        if let (Some(a), Some(b)) = (last_bound(then), last_bound(orelse))
+            && a != b
+        {
+            self.scope.faults.push(
+                Diagnostic::error(
+                    "if-names",
+                    format!("the branches end in `{a}` and `{b}`, and need one name"),
+                )
+                .at(stmt.span, "this choice")
+                .help("bind the result of both branches to the same name", None),
+            );
+        }
+        for (name, ty) in &left {
+            if let Some(other) = right.get(name) {
+                let ty = if orelse.is_empty() {
+                    ty.clone()
+                } else {
+                    join(ty, other)
+                };
+                self.define(name, ty);
+            }
+        }
+    }
+
+    fn give_back(&mut self, value: Option<&Expr>, span: Option<Span>) {
+        let ty = match value {
+            Some(value) => self.scope.type_of(value),
+            None => Type::Void,
+        };
+        let Some(declared) = self.ret.clone() else {
+            self.ret = Some(ty);
+            return;
+        };
+        for symbol in symbols_of(&declared) {
+            self.scope.declare_symbol(&symbol);
+        }
+        match agree(&declared, &ty, &mut self.scope.facts) {
+            Ok(ty) => self.ret = Some(ty),
+            Err(found) => {
+                let message = format!("the result does not fit its annotation: {}", found.text);
+                self.scope.faults.push(
+                    Diagnostic::error(found.code, message)
+                        .at(value.and_then(|value| value.span).or(span), ty.to_string())
+                        .related(self.ret_span, "annotated here"),
+                );
+            }
+        }
+    }
+
+    fn effect(&mut self, value: &Expr) {
+        if matches!(value.kind, ExprKind::Str(_)) {
+            return;
+        }
+        let path = value.as_call().map(|(path, _)| path).unwrap_or_default();
+        match path.as_str() {
+            "R.func_attr" => {}
+            "R.output" => {
+                for name in value.positional().cloned().collect::<Vec<_>>() {
+                    self.scope.type_of(&name);
+                }
+            }
+            _ => {
+                self.scope.type_of(value);
+            }
+        }
+    }
+
+    /// A function inside the function sees the names around it.
+    fn inner(&mut self, func: &Func) {
+        let own = signature(func, &mut self.scope.faults);
+        let mut walk = Walk::new(func, &own, self.lib, self.signatures, self.outer);
+        for (name, ty) in &self.scope.vars {
+            walk.scope.define(name, ty.clone());
+        }
+        for name in self.scope.symbols.clone() {
+            walk.scope.declare_symbol(&name);
+        }
+        walk.scope.facts = self.scope.facts.clone();
+        walk.run(func);
+        self.scope.faults.append(&mut walk.scope.faults);
+        let params = own.params.into_iter().map(|param| param.1).collect();
+        let ret = walk.ret.unwrap_or(Type::Any);
+        self.define(&func.name, Type::Func(params, Box::new(ret)));
+    }
+}
+
+fn annotation_name(target: &Expr) -> String {
+    target
+        .as_name()
+        .map_or_else(|| "the names".to_string(), |name| format!("`{name}`"))
+}
+
+/// The name that a branch ends with, which is the value of the choice.
+fn last_bound(body: &[Stmt]) -> Option<&Name> {
+    match &body.last()?.kind {
+        StmtKind::Assign { target, .. } => target.as_name(),
+        StmtKind::With { body, .. } => {
+            let bound = body
                 .iter()
-                .flatten()
-                .zip(actual.shape.iter().flatten());
-            for (dim, actual) in dims {
-                if let Some(symbol) = dim.as_sym() {
-                    map.insert(symbol.clone(), actual.clone());
-                }
-            }
+                .rev()
+                .find(|stmt| matches!(stmt.kind, StmtKind::Assign { .. }))?;
+            last_bound(std::slice::from_ref(bound))
         }
-        substitute(&ret, &map)
-    }
-}
-
-impl Scope for Walk<'_> {
-    fn type_of(&mut self, expr: &Expr) -> Type {
-        match &expr.kind {
-            ExprKind::Name(name) => match self.info.vars.get(name) {
-                Some(ty) => ty.clone(),
-                None if self.taken.contains(name) => Type::Scalar(irc_syntax::DType::I64),
-                None => {
-                    let fault =
-                        Diagnostic::error("unknown-name", format!("`{name}` is not defined"));
-                    self.diags.push(fault.at(expr.span, "not defined"));
-                    Type::Error
-                }
-            },
-            ExprKind::Call { .. } => match expr.as_call() {
-                Some((path, _)) => self.call(expr, &path),
-                None => Type::Any,
-            },
-            ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
-                Type::Tuple(items.iter().map(|item| self.type_of(item)).collect())
-            }
-            ExprKind::Index { value, index } => {
-                let at = index
-                    .first()
-                    .and_then(Expr::as_int)
-                    .and_then(|at| usize::try_from(at).ok());
-                match (self.type_of(value), at) {
-                    (Type::Tuple(types), Some(at)) => types.get(at).cloned().unwrap_or(Type::Error),
-                    (Type::Seq(inner), _) => *inner,
-                    (Type::Error, _) => Type::Error,
-                    _ => Type::Any,
-                }
-            }
-            ExprKind::Binary { .. } | ExprKind::Unary { .. } => match prim::bind_infix(expr) {
-                Some(call) => prim::infer(&call, self).unwrap_or_else(|diag| {
-                    self.diags.push(diag);
-                    Type::Error
-                }),
-                None => Type::Any,
-            },
-            ExprKind::Int(_) => Type::Scalar(irc_syntax::DType::I64),
-            ExprKind::Float(_) => Type::Scalar(irc_syntax::DType::F32),
-            ExprKind::Bool(_) => Type::Scalar(irc_syntax::DType::Bool),
-            ExprKind::Str(_) => Type::Str,
-            ExprKind::None => Type::Void,
-            ExprKind::Error => Type::Error,
-            _ => Type::Any,
-        }
-    }
-
-    fn facts(&self) -> &Facts {
-        &self.info.facts
-    }
-
-    fn fresh(&mut self, base: &str) -> Dim {
-        let mut at = 0;
-        let mut name = Name::from(base);
-        while !self.taken.insert(name.clone()) {
-            at += 1;
-            name = Name::from(format!("{base}_{at}"));
-        }
-        self.info.facts.set(name.clone(), SymbolFacts::default());
-        Dim::sym(name)
-    }
-
-    fn fresh_any_sign(&mut self, base: &str) -> Dim {
-        let dim = self.fresh(base);
-        if let Some(name) = dim.as_sym() {
-            self.info.facts.set_any_sign(name);
-        }
-        dim
-    }
-
-    fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {
-        let ty = type_from_expr(expr)?;
-        if let Type::Shape(Some(dims)) = &ty {
-            self.taken.extend(dims.iter().flat_map(Dim::symbols));
-        }
-        if let Some(shape) = ty.as_tensor().and_then(|tensor| tensor.shape.as_ref()) {
-            self.taken.extend(shape.iter().flat_map(Dim::symbols));
-        }
-        Ok(ty)
-    }
-}
-
-/// A declared type, with what is known besides.
-fn narrow(declared: Type, inferred: Type) -> Type {
-    match (declared, inferred) {
-        (Type::Tensor(declared), Type::Tensor(inferred)) => Type::Tensor(TensorType {
-            dtype: declared.dtype.or(inferred.dtype),
-            ndim: declared.ndim.or(inferred.ndim),
-            shape: declared.shape.or(inferred.shape),
-            value: inferred.value,
-        }),
-        (Type::Any, inferred) => inferred,
-        (declared, _) => declared,
-    }
-}
-
-/// What is known of a value that comes from one of two branches.
-fn join(a: &Type, b: &Type) -> Type {
-    match (a, b) {
-        (Type::Tensor(a), Type::Tensor(b)) => Type::Tensor(TensorType {
-            dtype: if a.dtype == b.dtype { a.dtype } else { None },
-            ndim: if a.ndim == b.ndim { a.ndim } else { None },
-            shape: if a.shape == b.shape {
-                a.shape.clone()
-            } else {
-                None
-            },
-            value: if a.value == b.value {
-                a.value.clone()
-            } else {
-                None
-            },
-        }),
-        _ if a == b => a.clone(),
-        (Type::Error, _) | (_, Type::Error) => Type::Error,
-        _ => Type::Any,
-    }
-}
-
-fn substitute(ty: &Type, map: &BTreeMap<Name, Dim>) -> Type {
-    let dims = |dims: &[Dim]| dims.iter().map(|dim| dim.subst(map)).collect::<Vec<_>>();
-    match ty {
-        Type::Tensor(tensor) => Type::Tensor(TensorType {
-            shape: tensor.shape.as_deref().map(dims),
-            ..tensor.clone()
-        }),
-        Type::Shape(Some(shape)) => Type::Shape(Some(dims(shape))),
-        Type::Tuple(types) => Type::Tuple(types.iter().map(|ty| substitute(ty, map)).collect()),
-        other => other.clone(),
+        StmtKind::If { then, .. } => last_bound(then),
+        _ => None,
     }
 }

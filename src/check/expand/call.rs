@@ -703,9 +703,16 @@ impl<'a> Machine<'_, 'a> {
 
 /// Takes `since=N`, which names the version of the operator, out of the arguments of a call.
 fn since_of_call(lib: &crate::library::Library, path: &str, values: &mut Args) -> Option<u32> {
-    let at = values.iter().position(|(name, _)| name.as_deref() == Some("since"))?;
+    let at = values
+        .iter()
+        .position(|(name, _)| name.as_deref() == Some("since"))?;
     let newest = lib.find(path, None)?;
-    if newest.func.params.iter().any(|param| param.name == *"since") {
+    if newest
+        .func
+        .params
+        .iter()
+        .any(|param| param.name == *"since")
+    {
         return None;
     }
     let (_, value) = values.remove(at);

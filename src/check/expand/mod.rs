@@ -32,6 +32,7 @@ use super::types::Type;
 use crate::library::{Library, Template};
 use crate::shape::{Dim, Facts};
 
+pub(crate) use call::unknown_operator;
 pub use value::Value;
 
 /// How far a call is expanded.
