@@ -41,12 +41,16 @@ impl<'a> FuncScope<'a> {
 impl Scope for FuncScope<'_> {
     fn type_of(&mut self, expr: &Expr) -> Type {
         match &expr.kind {
-            ExprKind::Name(name) => {
-                self.info.vars.get(name).cloned().unwrap_or(Type::Scalar(irc_syntax::DType::I64))
-            }
+            ExprKind::Name(name) => self
+                .info
+                .vars
+                .get(name)
+                .cloned()
+                .unwrap_or(Type::Scalar(irc_syntax::DType::I64)),
             ExprKind::Call { .. } => {
                 let prim = expr.as_call().and_then(|(path, _)| Prim::find(&path));
-                let typed = prim.map(|prim| prim::bind(prim, expr).and_then(|call| prim::infer(&call, self)));
+                let typed = prim
+                    .map(|prim| prim::bind(prim, expr).and_then(|call| prim::infer(&call, self)));
                 match typed {
                     Some(Ok(ty)) => ty,
                     Some(Err(_)) => Type::Error,

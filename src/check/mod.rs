@@ -4,9 +4,9 @@
 //! the library, [`GraphScope`] types expressions that a pass builds.
 
 mod agree;
-mod func_scope;
 pub mod annotation;
 pub mod expand;
+mod func_scope;
 pub mod intrinsics;
 mod loops;
 mod module;
