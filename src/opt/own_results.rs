@@ -6,9 +6,9 @@
 //!                                                return (y_out, x_out)
 //!
 //! A caller owns what it gets: a result may be no view of an input, a weight, or of another result. What a kernel
-//! writes and is returned once is left alone; all else is copied by an element-wise kernel.
+//! writes, or a view of it, and is returned once is left alone; all else is copied by an element-wise kernel.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
@@ -27,7 +27,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             continue;
         }
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
-        let owned = owned_names(&func.body);
+        let owned = owned_roots(&func.body);
         let mut names = NameSupply::of_func(func);
         let Some(last) = func.body.pop() else {
             continue;
@@ -44,9 +44,8 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         let mut returned = BTreeSet::new();
         let mut copies = Vec::new();
         let mut own = |item: &mut Expr| {
-            let fresh = item
-                .as_name()
-                .is_some_and(|name| owned.contains(name) && returned.insert(name.clone()));
+            let root = item.as_name().and_then(|name| owned.get(name));
+            let fresh = root.is_some_and(|root| returned.insert(root.clone()));
             if fresh {
                 return;
             }
@@ -94,16 +93,19 @@ fn copy_of(value: &Expr, info: &FuncInfo) -> Option<Expr> {
     Some(Expr::call("R.broadcast_to", [value.clone(), shape]))
 }
 
-/// Names that kernels of the function's own block write.
-fn owned_names(stmts: &[Stmt]) -> BTreeSet<Name> {
-    let mut owned = BTreeSet::new();
+/// Names that show what a kernel of the function's own block writes, with the name that the kernel writes.
+fn owned_roots(stmts: &[Stmt]) -> BTreeMap<Name, Name> {
+    let mut roots = BTreeMap::new();
     for stmt in stmts {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
-            continue;
-        };
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else { continue };
         if pattern_of(value).is_some() || value.is_call_of("R.call_tir") {
-            owned.extend(bound_names(target));
+            roots.extend(bound_names(target).into_iter().map(|name| (name.clone(), name)));
+        } else if value.is_call_of("R.reshape")
+            && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
+            && let Some(root) = source.as_name().and_then(|source| roots.get(source)).cloned()
+        {
+            roots.insert(name.clone(), root);
         }
     }
-    owned
+    roots
 }

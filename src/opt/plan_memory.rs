@@ -120,6 +120,7 @@ impl Planner<'_> {
         results: &BTreeSet<Name>,
     ) -> Result<Vec<Stmt>, Diagnostic> {
         let last_read = last_reads(&stmts);
+        let shown = shown_results(&stmts, results);
         let mut storages: Vec<Storage> = Vec::new();
         let mut held: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut out: Vec<(usize, Stmt)> = Vec::new();
@@ -148,6 +149,16 @@ impl Planner<'_> {
                 } if value.is_call_of("R.call_tir") => {
                     let mut outs = Vec::new();
                     for name in bound_names(target) {
+                        if let Some(result) = shown.get(&name) {
+                            // The result is made first, and what the kernel writes is a view of it.
+                            let alloc = self.result(result)?;
+                            out.push((at, Stmt::bind(result, alloc).at(stmt.span)));
+                            let (_, shape) = self.tensor(&name)?;
+                            let view = Expr::call("R.reshape", [Expr::name(result), shape_value(&shape)]);
+                            out.push((at, Stmt::bind(&name, view).at(stmt.span)));
+                            outs.push(Expr::name(&name));
+                            continue;
+                        }
                         let alloc = if results.contains(&name) {
                             self.result(&name)?
                         } else {
@@ -164,6 +175,8 @@ impl Planner<'_> {
                     effect.trivia = stmt.trivia.clone();
                     out.push((at, effect));
                 }
+                StmtKind::Assign { ref target, .. }
+                    if target.as_name().is_some_and(|name| shown.values().any(|result| result == name)) => {}
                 _ => out.push((at, stmt)),
             }
             for storage in held.remove(&at).into_iter().flatten() {
@@ -294,6 +307,27 @@ impl Planner<'_> {
 
 fn shape_value(shape: &[Dim]) -> Expr {
     Expr::call("R.shape", [Expr::list(shape.iter().map(Dim::to_expr))])
+}
+
+/// Results that are views of what a kernel writes, by the name that the kernel writes.
+fn shown_results(stmts: &[Stmt], results: &BTreeSet<Name>) -> BTreeMap<Name, Name> {
+    let mut roots: BTreeMap<Name, Name> = BTreeMap::new();
+    let mut shown = BTreeMap::new();
+    for stmt in stmts {
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else { continue };
+        if value.is_call_of("R.call_tir") {
+            roots.extend(bound_names(target).into_iter().map(|name| (name.clone(), name)));
+        } else if value.is_call_of("R.reshape")
+            && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
+            && let Some(root) = source.as_name().and_then(|source| roots.get(source)).cloned()
+        {
+            if results.contains(name) && !results.contains(&root) {
+                shown.entry(root.clone()).or_insert_with(|| name.clone());
+            }
+            roots.insert(name.clone(), root);
+        }
+    }
+    shown
 }
 
 /// `cls.f(a, b, out)` of `R.call_tir(cls.f, (a, b), …)`.
