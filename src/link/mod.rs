@@ -115,8 +115,18 @@ pub fn write_params(weights: &[Weight], out: &mut dyn Write) -> io::Result<()> {
 
 /// The text of the program inside a shared object that irc made; `None` when there is none.
 pub fn read_program(library: &[u8]) -> Option<String> {
+    read_text(library, PROGRAM_SECTION)
+}
+
+/// The manifest inside a shared object that irc made, JSON; `None` when there is none.
+pub fn read_manifest(library: &[u8]) -> Option<String> {
+    let text = read_text(library, crate::codegen::MANIFEST_SECTION)?;
+    Some(text.trim_end_matches('\0').to_owned())
+}
+
+fn read_text(library: &[u8], section: &str) -> Option<String> {
     let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(library).ok()?;
-    let data = file.section_by_name(PROGRAM_SECTION)?.data().ok()?;
+    let data = file.section_by_name(section)?.data().ok()?;
     String::from_utf8(data.to_vec()).ok()
 }
 

@@ -1,0 +1,248 @@
+//! `irc build`: a program as native code, or as it stands on the way there.
+//!
+//! All outputs are made in memory or in files beside their places first, and put there together at the end.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::Exit;
+use super::report::{Failure, Session, write_stdout};
+use crate::codegen::{Cpu, Target};
+use crate::driver::{self, Artefact};
+use crate::library::Library;
+use crate::link::{self, WeightPlace};
+use crate::syntax::{Module, print};
+
+/// `irc build FILE [-o NET.so] [--emit KINDS] [--cpu CPU] [--weights PLACE]`
+#[derive(clap::Args)]
+pub struct Args {
+    /// The program: text, an ONNX file, or a shared object that irc made; `-` is stdin
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Where the result goes; several kinds go beside it with their own suffixes
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What to make: ir, loops, scheduled, clif, asm, obj, so, h
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum, default_value = "so,h")]
+    emit: Vec<Kind>,
+    /// What the code may use: native, x86-64-v2, x86-64-v3, x86-64-v4, portable
+    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
+    cpu: Target,
+    /// Where weights go: auto (beside the library above 256 MiB), embed, sidecar
+    #[arg(long, value_name = "PLACE", default_value = "auto", value_parser = ["auto", "embed", "sidecar"])]
+    weights: String,
+}
+
+/// What `--emit` makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Kind {
+    /// The graph level, after simplification.
+    Ir,
+    /// Loops, one function a kernel.
+    Loops,
+    /// Loops as they are compiled, on planned memory.
+    Scheduled,
+    /// Cranelift IR.
+    Clif,
+    /// Assembly.
+    Asm,
+    /// A relocatable object.
+    Obj,
+    /// A shared object.
+    So,
+    /// The C header.
+    H,
+}
+
+/// Weights of more bytes go beside the library unless told otherwise.
+const MAX_EMBEDDED: usize = 256 << 20;
+
+/// The target of a `--cpu` name.
+pub fn parse_cpu(name: &str) -> Result<Target, String> {
+    let native = Target::native();
+    let cpu = match name {
+        "native" => return Ok(native),
+        "x86-64-v2" => Cpu::V2,
+        "x86-64-v3" => Cpu::V3,
+        "x86-64-v4" => Cpu::V4,
+        "portable" => Cpu::Portable,
+        _ => return Err("known are native, x86-64-v2, x86-64-v3, x86-64-v4, portable".to_owned()),
+    };
+    Ok(Target { cpu, vnni: false, ..native })
+}
+
+impl Kind {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Ir => "ir",
+            Self::Loops => "loops.ir",
+            Self::Scheduled => "scheduled.ir",
+            Self::Clif => "clif",
+            Self::Asm => "s",
+            Self::Obj => "o",
+            Self::So => "so",
+            Self::H => "h",
+        }
+    }
+
+    fn is_text(self) -> bool {
+        !matches!(self, Self::Obj | Self::So)
+    }
+}
+
+/// The module as it stood after the passes that `--emit` names.
+#[derive(Default)]
+struct Stages {
+    ir: String,
+    loops: String,
+    scheduled: String,
+}
+
+impl Stages {
+    fn note(&mut self, pass: &str, module: &Module) {
+        match pass {
+            "dead_code" => self.ir = print(module),
+            "lower" => self.loops = print(module),
+            _ => {}
+        }
+    }
+}
+
+/// Builds the program; 1 when it has errors.
+pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
+    let lib = Library::load();
+    let program = match session.load(&args.file, &lib) {
+        Ok(program) => program,
+        Err(fault) => return Ok(session.show_fault(&fault)),
+    };
+    let mut target = args.cpu.clone();
+    target.listing = args.emit.iter().any(|kind| matches!(kind, Kind::Clif | Kind::Asm));
+    let mut stages = Stages::default();
+    let built = driver::build(program, &target, &lib, &mut |pass, module, _| {
+        stages.note(pass, module);
+    });
+    let artefact = match built {
+        Ok(artefact) => artefact,
+        Err(fault) => return Ok(session.show_fault(&fault)),
+    };
+    stages.scheduled.clone_from(&artefact.program);
+    if args.output.is_none() && args.emit.len() == 1 && args.emit[0].is_text() {
+        write_stdout(text(args.emit[0], &artefact, &stages).as_bytes())?;
+        return Ok(Exit::Good);
+    }
+    let output = args.output.clone().unwrap_or_else(|| default_output(&args.file));
+    let mut outputs = Outputs::default();
+    let outcome = write_all(&args, &output, &artefact, &stages, &mut outputs);
+    match outcome.and_then(|()| outputs.keep()) {
+        Ok(()) => Ok(Exit::Good),
+        Err(fault) => Ok(session.show_fault(&fault)),
+    }
+}
+
+/// `net.so` for `net.onnx`, in the current folder.
+fn default_output(input: &str) -> PathBuf {
+    let stem = Path::new(input).file_stem().filter(|_| input != "-");
+    Path::new(stem.unwrap_or("net".as_ref())).with_extension("so")
+}
+
+fn write_all(
+    args: &Args,
+    output: &Path,
+    artefact: &Artefact,
+    stages: &Stages,
+    outputs: &mut Outputs,
+) -> Result<(), driver::Fault> {
+    for &kind in &args.emit {
+        let is_main = args.emit.len() == 1 || kind == Kind::So;
+        let path = if is_main { output.to_owned() } else { output.with_extension(kind.suffix()) };
+        match kind {
+            Kind::So => write_library(args, &path, artefact, outputs)?,
+            Kind::Obj => outputs.write(&path, |out| Ok(out.write_all(&artefact.object.bytes)?))?,
+            _ => outputs.write(&path, |out| Ok(out.write_all(text(kind, artefact, stages).as_bytes())?))?,
+        }
+    }
+    Ok(())
+}
+
+fn write_library(
+    args: &Args,
+    path: &Path,
+    artefact: &Artefact,
+    outputs: &mut Outputs,
+) -> Result<(), driver::Fault> {
+    let bytes: usize = artefact.object.weights.iter().map(|weight| weight.bytes().len()).sum();
+    let place = match args.weights.as_str() {
+        "embed" => WeightPlace::Embedded,
+        "sidecar" => WeightPlace::Sidecar,
+        _ if bytes > MAX_EMBEDDED => WeightPlace::Sidecar,
+        _ => WeightPlace::Embedded,
+    };
+    outputs.write(path, |out| driver::write_shared(artefact, place, out))?;
+    if place == WeightPlace::Sidecar {
+        let beside = path.with_extension("params");
+        outputs.write(&beside, |out| Ok(link::write_params(&artefact.object.weights, out)?))?;
+    }
+    Ok(())
+}
+
+fn text<'t>(kind: Kind, artefact: &'t Artefact, stages: &'t Stages) -> &'t str {
+    match kind {
+        Kind::Ir => &stages.ir,
+        Kind::Loops => &stages.loops,
+        Kind::Scheduled => &stages.scheduled,
+        Kind::Clif => &artefact.object.clif,
+        Kind::Asm => &artefact.object.asm,
+        Kind::H => &artefact.object.interface.header,
+        Kind::Obj | Kind::So => "",
+    }
+}
+
+/// Files that are written beside their places, and put there together.
+#[derive(Default)]
+pub struct Outputs(Vec<(PathBuf, PathBuf)>);
+
+impl Outputs {
+    /// Writes one file.
+    ///
+    /// # Errors
+    /// What `body` says, or the file cannot be written.
+    pub fn write(
+        &mut self,
+        path: &Path,
+        body: impl FnOnce(&mut dyn std::io::Write) -> Result<(), driver::Fault>,
+    ) -> Result<(), driver::Fault> {
+        let mut part = path.as_os_str().to_owned();
+        part.push(format!(".{}.part", std::process::id()));
+        let part = PathBuf::from(part);
+        let fault = |error: std::io::Error| {
+            driver::Fault::io(format!("{} cannot be written: {error}", path.display()))
+        };
+        let file = std::fs::File::create(&part).map_err(fault)?;
+        self.0.push((part, path.to_owned()));
+        let mut out = std::io::BufWriter::new(file);
+        body(&mut out)?;
+        out.flush().map_err(fault)
+    }
+
+    /// Puts all files in their places.
+    ///
+    /// # Errors
+    /// One cannot be put there.
+    pub fn keep(&mut self) -> Result<(), driver::Fault> {
+        for (part, path) in self.0.drain(..) {
+            std::fs::rename(&part, &path).map_err(|error| {
+                let _ = std::fs::remove_file(&part);
+                driver::Fault::io(format!("{} cannot be written: {error}", path.display()))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        for (part, _) in &self.0 {
+            let _ = std::fs::remove_file(part);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `irc import`: an ONNX file as text, its weights beside it.
+
+use std::path::{Path, PathBuf};
+
+use super::Exit;
+use super::report::{Failure, Session, write_file, write_stdout};
+use crate::driver;
+use crate::library::Library;
+use crate::syntax::print;
+
+/// `irc import MODEL [-o NET.ir]`
+#[derive(clap::Args)]
+pub struct Args {
+    /// The model; `-` is stdin
+    #[arg(value_name = "MODEL")]
+    file: String,
+    /// Where the text goes; weights go beside it as `.safetensors`. Without it the text goes to stdout, without weights
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Imports the model.
+pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
+    let lib = Library::load();
+    let loaded = session.load(&args.file, &lib);
+    let mut program = match loaded {
+        Ok(program) => program,
+        Err(fault) => return Ok(session.show_fault(&fault)),
+    };
+    let Some(output) = args.output else {
+        if !program.weights.is_empty() {
+            session.say("note: the weights are not written without `-o`\n");
+        }
+        write_stdout(print(&program.module).as_bytes())?;
+        return Ok(Exit::Good);
+    };
+    if program.weights.is_empty() {
+        write_file(&output, print(&program.module).as_bytes())?;
+        return Ok(Exit::Good);
+    }
+    let beside = output.with_extension("safetensors");
+    let unwritable = |why: &dyn std::fmt::Display| {
+        Failure::new(Exit::Io, format!("cannot write {}: {why}", beside.display()))
+    };
+    let hash = program.weights.write(&beside).map_err(|error| unwritable(&error))?;
+    let name = beside.file_name().map(Path::new).unwrap_or(&beside).display().to_string();
+    driver::name_weights(&mut program.module, &name, &hash);
+    let written = write_file(&output, print(&program.module).as_bytes());
+    if written.is_err() {
+        // A failed command leaves nothing.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,45 @@
+//! `irc list`: what there is to choose from.
+
+use super::Exit;
+use super::report::{Failure, Session, write_stdout};
+use crate::library::Library;
+use crate::opt::PASSES;
+
+/// `irc list WHAT`
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to list: passes, ops, cpus, dtypes
+    #[arg(value_name = "WHAT", value_parser = ["passes", "ops", "cpus", "dtypes"])]
+    what: String,
+}
+
+/// Prints one line an entry.
+pub fn run(args: Args, _session: &mut Session) -> Result<Exit, Failure> {
+    let text = match args.what.as_str() {
+        "passes" => passes(),
+        "ops" => ops(),
+        "cpus" => "native\nx86-64-v2\nx86-64-v3\nx86-64-v4\nportable\n".to_owned(),
+        _ => crate::syntax::DType::all().map(|dtype| format!("{dtype}\n")).collect(),
+    };
+    write_stdout(text.as_bytes())?;
+    Ok(Exit::Good)
+}
+
+/// The passes in order, with what they do.
+pub fn passes() -> String {
+    PASSES.iter().map(|pass| format!("{:<16} {}\n", pass.name, pass.summary)).collect()
+}
+
+fn ops() -> String {
+    let lib = Library::load();
+    let line = |(op, since): (&str, Vec<u32>)| {
+        let versions: Vec<String> =
+            since.iter().filter(|version| **version > 0).map(ToString::to_string).collect();
+        if versions.is_empty() {
+            format!("{op}\n")
+        } else {
+            format!("{op} since {}\n", versions.join(", "))
+        }
+    };
+    lib.ops().map(|(op, since)| line((op, since.collect()))).collect()
+}

@@ -1,0 +1,253 @@
+//! Loads a shared object that irc made and calls it as TVM-FFI would, with structures laid out by hand.
+#![allow(unsafe_code)] // Calls into a library through its C interface.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::link;
+use crate::syntax::DType;
+use crate::tensor::{MappedFile, Tensor, count};
+
+/// `TVMFFIAny`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Any {
+    type_index: i32,
+    padding: u32,
+    value: u64,
+}
+
+/// `DLTensor`.
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device_type: i32,
+    device_id: i32,
+    ndim: i32,
+    code: u8,
+    bits: u8,
+    lanes: u16,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+/// The head of a TVM-FFI object.
+#[repr(C)]
+struct Object {
+    references: u64,
+    type_index: i32,
+    padding: u32,
+    deleter: Option<unsafe extern "C" fn(*mut Object, i32)>,
+}
+
+/// What follows the head of an array.
+#[repr(C)]
+struct ArrayBody {
+    data: *const Any,
+    size: i64,
+}
+
+type Entry = unsafe extern "C" fn(*mut c_void, *const Any, i32, *mut Any) -> i32;
+type LastError = unsafe extern "C" fn() -> *const c_char;
+
+const INT: i32 = 1;
+const FLOAT: i32 = 3;
+const DL_TENSOR: i32 = 7;
+const TENSOR: i32 = 70;
+const ARRAY: i32 = 71;
+
+/// A parameter or a result, as the manifest has it.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Its name.
+    pub name: String,
+    /// `tensor`, `scalar` or `shape`.
+    pub kind: String,
+    /// The element type.
+    pub dtype: Option<DType>,
+}
+
+/// A library in memory.
+pub struct Native {
+    library: libloading::Library,
+    manifest: Json,
+}
+
+impl Native {
+    /// Loads a library.
+    ///
+    /// # Errors
+    /// It is not one of irc's, or the loader refuses it.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let file = MappedFile::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let manifest = link::read_manifest(&file)
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .ok_or_else(|| format!("{shown} is not a library that irc made"))?;
+        let full = path.canonicalize().map_err(|error| format!("cannot read {shown}: {error}"))?;
+        // SAFETY: the library is one of irc's, whose constructors only set up its own state.
+        let library = unsafe { libloading::Library::new(&full) }
+            .map_err(|error| format!("cannot load {shown}: {error}"))?;
+        Ok(Self { library, manifest })
+    }
+
+    /// Inputs and results of a function; `None` when there is no such function.
+    pub fn slots(&self, func: &str) -> Option<(Vec<Slot>, Vec<Slot>)> {
+        let func = self.manifest.get("functions")?.get(func)?;
+        let slots = |key: &str| {
+            let all = func.get(key).and_then(Json::as_array);
+            all.into_iter().flatten().map(read_slot).collect()
+        };
+        Some((slots("inputs"), slots("outputs")))
+    }
+
+    /// The names of the functions.
+    pub fn functions(&self) -> Vec<String> {
+        let all = self.manifest.get("functions").and_then(Json::as_object);
+        all.into_iter().flat_map(|all| all.keys().cloned()).collect()
+    }
+
+    /// Calls a function with its inputs and gives its results. Numbers are passed as tensors of rank 0.
+    ///
+    /// # Errors
+    /// What the function reports, or what cannot be passed.
+    pub fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+        let (params, results) =
+            self.slots(func).ok_or_else(|| format!("there is no function `{func}`"))?;
+        let mut shapes: Vec<Vec<i64>> = inputs
+            .iter()
+            .map(|input| input.shape.iter().map(|&extent| extent as i64).collect())
+            .collect();
+        let tensors: Vec<DlTensor> = inputs
+            .iter()
+            .zip(&mut shapes)
+            .map(|(input, shape)| dl_tensor(input, shape))
+            .collect();
+        let mut args = Vec::new();
+        for (i, (input, tensor)) in inputs.iter().zip(&tensors).enumerate() {
+            let is_scalar = params.get(i).is_some_and(|param| param.kind == "scalar");
+            args.push(if is_scalar { scalar(input) } else { by_pointer(tensor) });
+        }
+        let mut result = Any::default();
+        // SAFETY: the signature is that of every entry; arguments outlive the call.
+        let status = unsafe {
+            let symbol = format!("__tvm_ffi_{func}");
+            let entry: libloading::Symbol<'_, Entry> =
+                self.library.get(symbol.as_bytes()).map_err(|error| error.to_string())?;
+            entry(std::ptr::null_mut(), args.as_ptr(), args.len() as i32, &mut result)
+        };
+        if status != 0 {
+            return Err(self.last_error());
+        }
+        // SAFETY: the entry wrote a result that it owns, and hands over.
+        unsafe { take_results(result, &results) }
+    }
+
+    fn last_error(&self) -> String {
+        // SAFETY: the function takes nothing and answers text that lives as long as this thread.
+        unsafe {
+            match self.library.get::<LastError>(b"net_last_error") {
+                Ok(last) => CStr::from_ptr(last()).to_string_lossy().into_owned(),
+                Err(error) => error.to_string(),
+            }
+        }
+    }
+}
+
+fn read_slot(slot: &Json) -> Slot {
+    let text = |key: &str| slot.get(key).and_then(Json::as_str).unwrap_or_default();
+    Slot {
+        name: text("name").to_owned(),
+        kind: text("kind").to_owned(),
+        dtype: DType::from_name(text("dtype")),
+    }
+}
+
+/// A view of a tensor. Types below a byte are passed one element a byte.
+fn dl_tensor(tensor: &Tensor, shape: &mut [i64]) -> DlTensor {
+    let dtype = tensor.dtype;
+    let (code, bits) = match dtype {
+        _ if dtype.bits() >= 8 => (dtype.dlpack_code(), dtype.bits() as u8),
+        _ if dtype.is_signed() => (0, 8),
+        _ => (1, 8),
+    };
+    DlTensor {
+        data: tensor.data.as_ptr().cast_mut().cast(),
+        device_type: 1,
+        device_id: 0,
+        ndim: shape.len() as i32,
+        code,
+        bits,
+        lanes: 1,
+        shape: shape.as_mut_ptr(),
+        strides: std::ptr::null_mut(),
+        byte_offset: 0,
+    }
+}
+
+fn by_pointer(tensor: &DlTensor) -> Any {
+    Any { type_index: DL_TENSOR, padding: 0, value: std::ptr::from_ref(tensor) as u64 }
+}
+
+fn scalar(tensor: &Tensor) -> Any {
+    if tensor.dtype.is_float() {
+        let value = tensor.to_f64s().first().copied().unwrap_or_default();
+        Any { type_index: FLOAT, padding: 0, value: value.to_bits() }
+    } else {
+        let value = tensor.to_i64s().first().copied().unwrap_or_default();
+        Any { type_index: INT, padding: 0, value: value as u64 }
+    }
+}
+
+/// Copies results out of the objects that hold them, and ends the objects.
+///
+/// # Safety
+/// `result` was written by an entry, and nobody else owns it.
+unsafe fn take_results(result: Any, slots: &[Slot]) -> Result<Vec<Tensor>, String> {
+    let object = result.value as *mut Object;
+    // SAFETY: by contract these are a tensor or an array of tensors; the layouts are TVM-FFI's.
+    unsafe {
+        let res = match result.type_index {
+            TENSOR => copy_tensor(object, slots.first()).map(|tensor| vec![tensor]),
+            ARRAY => {
+                let body = &*object.add(1).cast::<ArrayBody>();
+                let elements = std::slice::from_raw_parts(body.data, body.size as usize);
+                let copy = |(i, element): (usize, &Any)| {
+                    copy_tensor(element.value as *mut Object, slots.get(i))
+                };
+                elements.iter().enumerate().map(copy).collect()
+            }
+            0 => return Ok(Vec::new()),
+            other => return Err(format!("the function answers an object of type {other}")),
+        };
+        // The only reference is ours: 3 ends the object and frees it.
+        if let Some(deleter) = (*object).deleter {
+            deleter(object, 3);
+        }
+        res
+    }
+}
+
+/// # Safety
+/// `object` is a tensor object.
+unsafe fn copy_tensor(object: *mut Object, slot: Option<&Slot>) -> Result<Tensor, String> {
+    // SAFETY: the `DLTensor` follows the head, and describes memory that is there.
+    unsafe {
+        let tensor = &*object.add(1).cast::<DlTensor>();
+        let shape: Vec<usize> = match tensor.ndim {
+            0 => Vec::new(),
+            n => std::slice::from_raw_parts(tensor.shape, n as usize)
+                .iter()
+                .map(|&extent| extent as usize)
+                .collect(),
+        };
+        let dtype = slot.and_then(|slot| slot.dtype).ok_or("a result has no known dtype")?;
+        let bytes = count(&shape).and_then(|n| n.checked_mul(dtype.bytes())).ok_or("too large")?;
+        let start = tensor.data.cast::<u8>().add(tensor.byte_offset as usize);
+        let data = std::slice::from_raw_parts(start, bytes).to_vec();
+        Tensor::new(dtype, shape, data).ok_or_else(|| "a result has no sound shape".to_owned())
+    }
+}

@@ -1,0 +1,93 @@
+//! `irc opt`: chosen passes over a program, with what each made of it.
+
+use std::path::PathBuf;
+
+use super::report::{Failure, Session, write_file, write_stdout};
+use super::{Exit, list};
+use crate::driver;
+use crate::library::Library;
+use crate::opt::{Changed, PASSES};
+use crate::syntax::print;
+
+/// `irc opt [-p PASSES] [--dump-after PASS] [--dump-dir DIR] FILE`
+#[derive(clap::Args)]
+pub struct Args {
+    /// The program: text, an ONNX file, or a shared object that irc made; `-` is stdin
+    #[arg(value_name = "FILE", required_unless_present = "list")]
+    file: Option<String>,
+    /// Passes to run, in this order; all of the pipeline's without it
+    #[arg(short, long, value_name = "PASSES", value_delimiter = ',')]
+    passes: Vec<String>,
+    /// Print the program after these passes to stderr
+    #[arg(long, value_name = "PASSES", value_delimiter = ',')]
+    dump_after: Vec<String>,
+    /// Write the program after each pass that changed it into this folder, as `NN-pass.ir`
+    #[arg(long, value_name = "DIR")]
+    dump_dir: Option<PathBuf>,
+    /// List the passes
+    #[arg(long)]
+    list: bool,
+    /// Where the text goes
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the passes; 1 when the program has errors.
+pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
+    if args.list {
+        write_stdout(list::passes().as_bytes())?;
+        return Ok(Exit::Good);
+    }
+    let file = args.file.clone().unwrap_or_default();
+    let lib = Library::load();
+    let all: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+    let names: Vec<&str> = match args.passes.as_slice() {
+        [] => all,
+        some => some.iter().map(String::as_str).collect(),
+    };
+    let dumped: Vec<&str> = args.dump_after.iter().map(String::as_str).collect();
+    let passes = driver::select_passes(&names).and_then(|passes| {
+        driver::select_passes(&dumped)?;
+        Ok(passes)
+    });
+    let passes = match passes {
+        Ok(passes) => passes,
+        Err(fault) => {
+            session.show(&fault.diagnostics);
+            return Ok(Exit::Usage);
+        }
+    };
+    if let Some(dir) = &args.dump_dir {
+        std::fs::create_dir_all(dir).map_err(|error| {
+            Failure::new(Exit::Io, format!("cannot make {}: {error}", dir.display()))
+        })?;
+    }
+    let mut program = match session.load(&file, &lib) {
+        Ok(program) => program,
+        Err(fault) => return Ok(session.show_fault(&fault)),
+    };
+    let mut number = 0;
+    let mut failed = None;
+    let outcome = driver::run_passes(&mut program, &passes, &lib, &mut |pass, module, changed| {
+        number += 1;
+        if dumped.contains(&pass) {
+            session.say(&format!("# after {pass}\n{}", print(module)));
+        }
+        if let Some(dir) = args.dump_dir.as_ref().filter(|_| changed == Changed::Yes) {
+            let path = dir.join(format!("{number:02}-{pass}.ir"));
+            failed = failed.take().or(write_file(&path, print(module).as_bytes()).err());
+        }
+    });
+    if let Err(fault) = outcome {
+        return Ok(session.show_fault(&fault));
+    }
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    let text = print(&program.module);
+    match args.output {
+        Some(path) => write_file(&path, text.as_bytes())?,
+        None => write_stdout(text.as_bytes())?,
+    }
+    Ok(Exit::Good)
+}

@@ -1,0 +1,278 @@
+//! `irc run`: calls a function of a program, and shows or compares what it answers.
+//!
+//! A shared object is loaded; text and ONNX files are built into a temporary one first, or interpreted (`--interp`).
+//! With `--data` the inputs are those of an ONNX backend test, and its outputs are what is expected.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::build::parse_cpu;
+use super::compare::{Tolerance, compare};
+use super::native::{Native, Slot};
+use super::report::{Failure, Session, read_bytes, write_file, write_stdout};
+use super::{Exit, data};
+use crate::codegen::Target;
+use crate::driver::{self, FileKind};
+use crate::library::Library;
+use crate::link::WeightPlace;
+use crate::syntax::DType;
+use crate::tensor::{Tensor, parse_npy, print_npy};
+
+/// `irc run FILE [--input x=@x.npy]… [--data DIR] [--expect y=@y.npy]… [--tol RTOL,ATOL]`
+#[derive(clap::Args)]
+pub struct Args {
+    /// The program: a shared object that irc made, text, or an ONNX file
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// The function to call
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    function: String,
+    /// An input: `x=@x.npy`, `x=@x.pb`, or a number for a scalar
+    #[arg(short, long = "input", value_name = "NAME=VALUE")]
+    inputs: Vec<String>,
+    /// A folder with input_0.pb… and output_0.pb…, or one with such folders
+    #[arg(long, value_name = "DIR", conflicts_with = "inputs")]
+    data: Option<PathBuf>,
+    /// What a result must be: `y=@y.npy`
+    #[arg(long = "expect", value_name = "NAME=VALUE")]
+    expected: Vec<String>,
+    /// How far results may be from what is expected: RTOL or RTOL,ATOL
+    #[arg(long, value_name = "TOL", value_parser = Tolerance::parse)]
+    tol: Option<Tolerance>,
+    /// Write a result: `y=@y.npy`
+    #[arg(long = "save", value_name = "NAME=@FILE")]
+    saved: Vec<String>,
+    /// Compute with the reference interpreter
+    #[arg(long)]
+    interp: bool,
+    /// What the code may use, where a program is built first
+    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
+    cpu: Target,
+}
+
+/// What calls the function.
+enum Engine {
+    Native(Native),
+}
+
+/// A shared object for the time of a run.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs the function; 1 when results differ from what is expected, 5 when it fails.
+pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
+    let mut temporary = None;
+    let engine = match open(&args, session, &mut temporary)? {
+        Ok(engine) => engine,
+        Err(exit) => return Ok(exit),
+    };
+    match &args.data {
+        Some(folder) => run_data(&args, &engine, folder, session),
+        None => run_inputs(&args, &engine, session),
+    }
+}
+
+fn open(
+    args: &Args,
+    session: &mut Session,
+    temporary: &mut Option<Temporary>,
+) -> Result<Result<Engine, Exit>, Failure> {
+    let path = Path::new(&args.file);
+    let io = |message: String| Failure::new(Exit::Io, message);
+    let is_library = args.file != "-" && {
+        let bytes = read_bytes(&args.file)?;
+        driver::recognize(path, &bytes) == FileKind::Library
+    };
+    if is_library && !args.interp {
+        return Ok(Ok(Engine::Native(Native::open(path).map_err(io)?)));
+    }
+    let lib = Library::load();
+    let program = match session.load(&args.file, &lib) {
+        Ok(program) => program,
+        Err(fault) => return Ok(Err(session.show_fault(&fault))),
+    };
+    if args.interp {
+        return Err(Failure::new(Exit::Unsupported, "the interpreter cannot be called yet"));
+    }
+    let built = driver::build(program, &args.cpu, &lib, &mut |_, _, _| {}).and_then(|artefact| {
+        let mut bytes = Vec::new();
+        driver::write_shared(&artefact, WeightPlace::Embedded, &mut bytes)?;
+        Ok(bytes)
+    });
+    let bytes = match built {
+        Ok(bytes) => bytes,
+        Err(fault) => return Ok(Err(session.show_fault(&fault))),
+    };
+    let path = std::env::temp_dir().join(format!("irc-run-{}.so", std::process::id()));
+    write_file(&path, &bytes)?;
+    *temporary = Some(Temporary(path.clone()));
+    Ok(Ok(Engine::Native(Native::open(&path).map_err(io)?)))
+}
+
+impl Engine {
+    fn slots(&self, func: &str) -> Result<(Vec<Slot>, Vec<Slot>), Failure> {
+        let Self::Native(native) = self;
+        native.slots(func).ok_or_else(|| {
+            let known = native.functions().join(", ");
+            Failure::new(Exit::Usage, format!("there is no function `{func}`; there are: {known}"))
+        })
+    }
+
+    fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
+        let Self::Native(native) = self;
+        native.call(func, inputs).map_err(|message| Failure::new(Exit::RunFailed, message))
+    }
+}
+
+/// Runs every data set of a folder.
+fn run_data(
+    args: &Args,
+    engine: &Engine,
+    folder: &Path,
+    session: &mut Session,
+) -> Result<Exit, Failure> {
+    let sets = data::find_sets(folder)?;
+    let mut exit = Exit::Good;
+    for set in &sets {
+        let tolerance = args
+            .tol
+            .or_else(|| Tolerance::read(set))
+            .or_else(|| Tolerance::read(set.parent()?))
+            .unwrap_or_default();
+        let (inputs, wanted) = (data::read(set, "input")?, data::read(set, "output")?);
+        let got = engine.call(&args.function, &inputs)?;
+        let outcome = compare_all(&got, &wanted, tolerance);
+        let name = set.file_name().map(Path::new).unwrap_or(set).display();
+        match outcome {
+            Ok(()) => write_stdout(format!("{name}: pass\n").as_bytes())?,
+            Err(why) => {
+                session.say(&format!("error: {name}: {why}\n"));
+                exit = Exit::No;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn compare_all(got: &[Tensor], wanted: &[Tensor], tolerance: Tolerance) -> Result<(), String> {
+    if got.len() < wanted.len() {
+        return Err(format!("{} results, wanted {}", got.len(), wanted.len()));
+    }
+    for (i, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        compare(got, wanted, tolerance).map_err(|why| format!("output {i}: {why}"))?;
+    }
+    Ok(())
+}
+
+/// Runs the function on the inputs of the command line.
+fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exit, Failure> {
+    let (params, results) = engine.slots(&args.function)?;
+    let mut given = parse_pairs(&args.inputs)?;
+    let mut inputs = Vec::new();
+    for param in &params {
+        let text = given.remove(&param.name).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("input `{}` is missing: --input {0}=@FILE", param.name))
+        })?;
+        inputs.push(read_value(&text, param.dtype)?);
+    }
+    unused(&given, &params)?;
+    let got = engine.call(&args.function, &inputs)?;
+    let named: BTreeMap<&str, &Tensor> =
+        results.iter().map(|slot| slot.name.as_str()).zip(&got).collect();
+    let find = |name: &str| {
+        named.get(name).copied().ok_or_else(|| {
+            let known: Vec<&str> = named.keys().copied().collect();
+            let message = format!("there is no result `{name}`; there are: {}", known.join(", "));
+            Failure::new(Exit::Usage, message)
+        })
+    };
+    for (name, text) in parse_pairs(&args.saved)? {
+        let path = text.strip_prefix('@').unwrap_or(&text);
+        let bytes = print_npy(find(&name)?)
+            .map_err(|error| Failure::new(Exit::Unsupported, error.to_string()))?;
+        write_file(Path::new(path), &bytes)?;
+    }
+    let expected = parse_pairs(&args.expected)?;
+    let mut exit = Exit::Good;
+    for (name, text) in &expected {
+        let got = find(name)?;
+        let wanted = read_value(text, Some(got.dtype))?;
+        if let Err(why) = compare(got, &wanted, args.tol.unwrap_or_default()) {
+            session.say(&format!("error: `{name}`: {why}\n"));
+            exit = Exit::No;
+        }
+    }
+    if expected.is_empty() && args.saved.is_empty() {
+        let mut text = String::new();
+        for (slot, tensor) in results.iter().zip(&got) {
+            let _ = writeln!(text, "{}: {}{:?} {}", slot.name, tensor.dtype, tensor.shape, head(tensor));
+        }
+        write_stdout(text.as_bytes())?;
+    }
+    Ok(exit)
+}
+
+fn unused(given: &BTreeMap<String, String>, params: &[Slot]) -> Result<(), Failure> {
+    match given.keys().next() {
+        None => Ok(()),
+        Some(name) => {
+            let known: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
+            let message = format!("there is no input `{name}`; there are: {}", known.join(", "));
+            Err(Failure::new(Exit::Usage, message))
+        }
+    }
+}
+
+fn parse_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("`{text}` is not of the form NAME=VALUE"))
+        })?;
+        Ok((name.to_owned(), value.to_owned()))
+    };
+    texts.iter().map(pair).collect()
+}
+
+/// `@x.npy`, `@x.pb`, or a number.
+fn read_value(text: &str, dtype: Option<DType>) -> Result<Tensor, Failure> {
+    if let Some(path) = text.strip_prefix('@') {
+        let bytes = read_bytes(path)?;
+        let unsound =
+            |why: String| Failure::new(Exit::Io, format!("{path} cannot be read: {why}"));
+        return if bytes.starts_with(b"\x93NUMPY") {
+            parse_npy(&bytes).map_err(|error| unsound(error.to_string()))
+        } else {
+            data::parse_tensor(&bytes).map_err(unsound)
+        };
+    }
+    let number = text
+        .parse::<f64>()
+        .map_err(|_| Failure::new(Exit::Usage, format!("`{text}` is neither a number nor @FILE")))?;
+    let dtype = dtype.unwrap_or(DType::F64);
+    let exact = text.parse::<i64>().ok().filter(|_| !dtype.is_float());
+    let made = match exact {
+        Some(value) => Tensor::from_i64s(dtype, Vec::new(), &[value]),
+        None => Tensor::from_f64s(dtype, Vec::new(), &[number]),
+    };
+    made.ok_or_else(|| Failure::new(Exit::Usage, format!("`{text}` is no {dtype}")))
+}
+
+/// The first elements of a tensor.
+fn head(tensor: &Tensor) -> String {
+    const SHOWN: usize = 16;
+    let texts: Vec<String> = if let Some(strings) = &tensor.strings {
+        strings.iter().take(SHOWN).map(|text| format!("{text:?}")).collect()
+    } else if tensor.dtype.is_float() {
+        tensor.to_f64s().iter().take(SHOWN).map(|value| format!("{}", *value as f32)).collect()
+    } else {
+        tensor.to_i64s().iter().take(SHOWN).map(ToString::to_string).collect()
+    };
+    let more = if tensor.len() > SHOWN { " …" } else { "" };
+    format!("{}{more}", texts.join(" "))
+}
