@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::Exit;
 use super::report::{Failure, Session, write_stdout};
 use crate::codegen::{Cpu, Target};
-use crate::driver::{self, Artefact};
+use crate::driver::{self, Artefact, PIPELINE, Stage};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::syntax::{Module, print};
@@ -23,7 +23,13 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to make: ir, loops, scheduled, clif, asm, obj, so, h
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum, default_value = "so,h")]
+    #[arg(
+        long,
+        value_name = "KINDS",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "so,h"
+    )]
     emit: Vec<Kind>,
     /// What the code may use: native, x86-64-v2, x86-64-v3, x86-64-v4, portable
     #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
@@ -68,7 +74,11 @@ pub fn parse_cpu(name: &str) -> Result<Target, String> {
         "portable" => Cpu::Portable,
         _ => return Err("known are native, x86-64-v2, x86-64-v3, x86-64-v4, portable".to_owned()),
     };
-    Ok(Target { cpu, vnni: false, ..native })
+    Ok(Target {
+        cpu,
+        vnni: false,
+        ..native
+    })
 }
 
 impl Kind {
@@ -90,20 +100,30 @@ impl Kind {
     }
 }
 
-/// The module as it stood after the passes that `--emit` names.
+/// The module as it stood at the end of the stages that `--emit` names.
 #[derive(Default)]
 struct Stages {
+    step: usize,
     ir: String,
     loops: String,
     scheduled: String,
 }
 
 impl Stages {
-    fn note(&mut self, pass: &str, module: &Module) {
-        match pass {
-            "dead_code" => self.ir = print(module),
-            "lower" => self.loops = print(module),
-            _ => {}
+    /// Keeps the text of the last pass of a stage.
+    fn note(&mut self, module: &Module, wanted: &[Kind]) {
+        let stage = PIPELINE.get(self.step).map(|(_, stage)| *stage);
+        self.step += 1;
+        if stage == PIPELINE.get(self.step).map(|(_, stage)| *stage) {
+            return;
+        }
+        let (kind, text) = match stage {
+            Some(Stage::Optimized) => (Kind::Ir, &mut self.ir),
+            Some(Stage::Loops) => (Kind::Loops, &mut self.loops),
+            Some(Stage::Graph | Stage::Scheduled | Stage::Planned) | None => return,
+        };
+        if wanted.contains(&kind) {
+            *text = print(module);
         }
     }
 }
@@ -116,10 +136,13 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
     let mut target = args.cpu.clone();
-    target.listing = args.emit.iter().any(|kind| matches!(kind, Kind::Clif | Kind::Asm));
+    target.listing = args
+        .emit
+        .iter()
+        .any(|kind| matches!(kind, Kind::Clif | Kind::Asm));
     let mut stages = Stages::default();
-    let built = driver::build(program, &target, &lib, &mut |pass, module, _| {
-        stages.note(pass, module);
+    let built = driver::build(program, &target, &lib, &mut |_, module, _| {
+        stages.note(module, &args.emit);
     });
     let artefact = match built {
         Ok(artefact) => artefact,
@@ -130,7 +153,10 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         write_stdout(text(args.emit[0], &artefact, &stages).as_bytes())?;
         return Ok(Exit::Good);
     }
-    let output = args.output.clone().unwrap_or_else(|| default_output(&args.file));
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| default_output(&args.file));
     let mut outputs = Outputs::default();
     let outcome = write_all(&args, &output, &artefact, &stages, &mut outputs);
     match outcome.and_then(|()| outputs.keep()) {
@@ -154,14 +180,25 @@ fn write_all(
 ) -> Result<(), driver::Fault> {
     for &kind in &args.emit {
         let is_main = args.emit.len() == 1 || kind == Kind::So;
-        let path = if is_main { output.to_owned() } else { output.with_extension(kind.suffix()) };
+        let path = if is_main {
+            output.to_owned()
+        } else {
+            output.with_extension(kind.suffix())
+        };
         match kind {
             Kind::So => write_library(args, &path, artefact, outputs)?,
-            Kind::Obj => outputs.write(&path, |out| Ok(out.write_all(&artefact.object.bytes)?))?,
-            _ => outputs.write(&path, |out| Ok(out.write_all(text(kind, artefact, stages).as_bytes())?))?,
+            Kind::Obj => outputs.write(&path, |out| put(out, &artefact.object.bytes))?,
+            _ => outputs.write(&path, |out| {
+                put(out, text(kind, artefact, stages).as_bytes())
+            })?,
         }
     }
     Ok(())
+}
+
+fn put(out: &mut dyn std::io::Write, bytes: &[u8]) -> Result<(), driver::Fault> {
+    out.write_all(bytes)
+        .map_err(|error| driver::Fault::io(format!("writing failed: {error}")))
 }
 
 fn write_library(
@@ -170,7 +207,12 @@ fn write_library(
     artefact: &Artefact,
     outputs: &mut Outputs,
 ) -> Result<(), driver::Fault> {
-    let bytes: usize = artefact.object.weights.iter().map(|weight| weight.bytes().len()).sum();
+    let bytes: usize = artefact
+        .object
+        .weights
+        .iter()
+        .map(|weight| weight.bytes().len())
+        .sum();
     let place = match args.weights.as_str() {
         "embed" => WeightPlace::Embedded,
         "sidecar" => WeightPlace::Sidecar,
@@ -180,7 +222,11 @@ fn write_library(
     outputs.write(path, |out| driver::write_shared(artefact, place, out))?;
     if place == WeightPlace::Sidecar {
         let beside = path.with_extension("params");
-        outputs.write(&beside, |out| Ok(link::write_params(&artefact.object.weights, out)?))?;
+        outputs.write(&beside, |out| {
+            link::write_params(&artefact.object.weights, out).map_err(|error| {
+                driver::Fault::io(format!("{} cannot be written: {error}", beside.display()))
+            })
+        })?;
     }
     Ok(())
 }

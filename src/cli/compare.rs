@@ -16,7 +16,10 @@ pub struct Tolerance {
 
 impl Default for Tolerance {
     fn default() -> Self {
-        Self { rtol: 1e-3, atol: 1e-5 }
+        Self {
+            rtol: 1e-3,
+            atol: 1e-5,
+        }
     }
 }
 
@@ -26,10 +29,20 @@ impl Tolerance {
     /// # Errors
     /// The text is not one or two numbers.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.trim().parse::<f64>().map_err(|error| error.to_string());
+        let number = |text: &str| {
+            text.trim()
+                .parse::<f64>()
+                .map_err(|error| error.to_string())
+        };
         match text.split_once(',') {
-            Some((rtol, atol)) => Ok(Self { rtol: number(rtol)?, atol: number(atol)? }),
-            None => Ok(Self { rtol: number(text)?, ..Self::default() }),
+            Some((rtol, atol)) => Ok(Self {
+                rtol: number(rtol)?,
+                atol: number(atol)?,
+            }),
+            None => Ok(Self {
+                rtol: number(text)?,
+                ..Self::default()
+            }),
         }
     }
 
@@ -38,7 +51,10 @@ impl Tolerance {
         let text = std::fs::read_to_string(folder.join("tol.json")).ok()?;
         let json: serde_json::Value = serde_json::from_str(&text).ok()?;
         let number = |key: &str| json.get(key).and_then(serde_json::Value::as_f64);
-        Some(Self { rtol: number("rtol")?.max(1e-5), atol: number("atol")?.max(1e-6) })
+        Some(Self {
+            rtol: number("rtol")?.max(1e-5),
+            atol: number("atol")?.max(1e-6),
+        })
     }
 
     /// Never finer than the type can hold.
@@ -48,7 +64,10 @@ impl Tolerance {
             DType::BF16 => 1e-2,
             _ => 0.0,
         };
-        Self { rtol: self.rtol.max(least), atol: self.atol.max(least) }
+        Self {
+            rtol: self.rtol.max(least),
+            atol: self.atol.max(least),
+        }
     }
 }
 
@@ -65,7 +84,11 @@ pub fn compare(got: &Tensor, wanted: &Tensor, tolerance: Tolerance) -> Result<()
     }
     if got.dtype == DType::Str {
         let differs = got.strings != wanted.strings;
-        return if differs { Err("strings differ".to_owned()) } else { Ok(()) };
+        return if differs {
+            Err("strings differ".to_owned())
+        } else {
+            Ok(())
+        };
     }
     if !got.dtype.is_float() && !matches!(got.dtype, DType::C64 | DType::C128) {
         if got.data == wanted.data {
@@ -102,13 +125,20 @@ fn first_difference<T: std::fmt::Display>(
     b: &[T],
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<(), String> {
-    let differing = || a.iter().zip(b).enumerate().filter(|(_, (a, b))| !same(a, b));
+    let differing = || {
+        a.iter()
+            .zip(b)
+            .enumerate()
+            .filter(|(_, (a, b))| !same(a, b))
+    };
     match differing().next() {
         None => Ok(()),
         Some((at, (a_value, b_value))) => {
             let (n, all) = (differing().count(), a.len());
             let place = place(shape, at);
-            Err(format!("{n} of {all} values differ, first {a_value} not {b_value} at {place:?}"))
+            Err(format!(
+                "{n} of {all} values differ, first {a_value} not {b_value} at {place:?}"
+            ))
         }
     }
 }

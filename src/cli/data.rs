@@ -19,14 +19,21 @@ pub fn find_sets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(folder)
         .map_err(|error| Failure::new(Exit::Io, format!("cannot read {shown}: {error}")))?;
     let is_set = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         path.is_dir() && name.is_some_and(|name| name.starts_with("test_data_set_"))
     };
-    let mut sets: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_set).collect();
+    let mut sets: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(is_set)
+        .collect();
     sets.sort();
     if sets.is_empty() {
-        return Err(Failure::new(Exit::Io, format!("{shown} holds no test data")));
+        return Err(Failure::new(
+            Exit::Io,
+            format!("{shown} holds no test data"),
+        ));
     }
     Ok(sets)
 }
@@ -43,7 +50,10 @@ pub fn read(set: &Path, prefix: &str) -> Result<Vec<Tensor>, Failure> {
             return Ok(res);
         }
         let fault = |why: String| {
-            Failure::new(Exit::Io, format!("{} cannot be read: {why}", path.display()))
+            Failure::new(
+                Exit::Io,
+                format!("{} cannot be read: {why}", path.display()),
+            )
         };
         let bytes = std::fs::read(&path).map_err(|error| fault(error.to_string()))?;
         res.push(parse_tensor(&bytes).map_err(fault)?);

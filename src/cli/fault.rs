@@ -30,7 +30,10 @@ pub fn report(what: &str) {
             Ok(()) => format!("  what is needed to repeat it is in {path}"),
             Err(error) => format!("  no reproducer could be written: {error}"),
         };
-        eprintln!("error: internal fault of irc: {what}\n{written}\n  rerun: {}", command_line());
+        eprintln!(
+            "error: internal fault of irc: {what}\n{written}\n  rerun: {}",
+            command_line()
+        );
     });
 }
 
@@ -65,6 +68,10 @@ fn reproducer(what: &str) -> String {
             let _ = write!(res, "\n--- {arg}\n{text}");
         }
     }
-    let _ = write!(res, "\n--- backtrace\n{}\n", std::backtrace::Backtrace::force_capture());
+    let _ = write!(
+        res,
+        "\n--- backtrace\n{}\n",
+        std::backtrace::Backtrace::force_capture()
+    );
     res
 }

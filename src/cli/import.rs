@@ -40,10 +40,21 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     }
     let beside = output.with_extension("safetensors");
     let unwritable = |why: &dyn std::fmt::Display| {
-        Failure::new(Exit::Io, format!("cannot write {}: {why}", beside.display()))
+        Failure::new(
+            Exit::Io,
+            format!("cannot write {}: {why}", beside.display()),
+        )
     };
-    let hash = program.weights.write(&beside).map_err(|error| unwritable(&error))?;
-    let name = beside.file_name().map(Path::new).unwrap_or(&beside).display().to_string();
+    let hash = program
+        .weights
+        .write(&beside)
+        .map_err(|error| unwritable(&error))?;
+    let name = beside
+        .file_name()
+        .map(Path::new)
+        .unwrap_or(&beside)
+        .display()
+        .to_string();
     driver::name_weights(&mut program.module, &name, &hash);
     let written = write_file(&output, print(&program.module).as_bytes());
     if written.is_err() {

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Exit;
-use super::report::{Failure, Session, write_stdout};
-use crate::driver::{FileKind, recognize};
+use super::report::{Failure, Session, read_bytes, write_stdout};
+use crate::driver::{FileKind, Program, recognize};
 use crate::library::Library;
 use crate::link;
-use crate::syntax::visit::for_each_call;
-use crate::syntax::{Func, FuncKind, print_expr};
+use crate::syntax::{Expr, ExprKind, Func, FuncKind, Visit, print_expr, visit};
 
 /// `irc info FILE`
 #[derive(clap::Args)]
@@ -22,4 +22,157 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Prints what is known; 1 when the program has errors.
+pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
+    let is_library = args.file != "-" && {
+        let bytes = read_bytes(&args.file)?;
+        recognize(Path::new(&args.file), &bytes) == FileKind::Library
+    };
+    let facts = if is_library {
+        let manifest = link::read_manifest(&read_bytes(&args.file)?);
+        manifest
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .ok_or_else(|| {
+                Failure::new(
+                    Exit::Io,
+                    format!("{} is not a library that irc made", args.file),
+                )
+            })?
+    } else {
+        match session.load(&args.file, &Library::load()) {
+            Ok(program) => program_facts(&program),
+            Err(fault) => return Ok(session.show_fault(&fault)),
+        }
+    };
+    let text = if args.json {
+        format!("{facts:#}\n")
+    } else {
+        describe(&facts)
+    };
+    write_stdout(text.as_bytes())?;
+    Ok(Exit::Good)
+}
+
+/// What a text says of itself.
+fn program_facts(program: &Program) -> Value {
+    let funcs: serde_json::Map<String, Value> = program
+        .module
+        .funcs()
+        .filter(|func| !func.is_private())
+        .map(|func| (func.name.to_string(), func_facts(func)))
+        .collect();
+    let bytes: usize = program
+        .weights
+        .iter()
+        .map(|(_, weight)| weight.bytes().len())
+        .sum();
+    json!({ "functions": funcs, "weights": { "count": program.weights.len(), "bytes": bytes } })
+}
+
+fn func_facts(func: &Func) -> Value {
+    let num_input = func.attr("num_input").and_then(Expr::as_int);
+    let n_inputs = num_input.map_or(func.params.len(), |n| usize::try_from(n).unwrap_or(0));
+    let ty = |ty: Option<&Expr>| ty.map(print_expr).unwrap_or_default();
+    let inputs: Vec<Value> = func
+        .params
+        .iter()
+        .take(n_inputs)
+        .map(|param| json!({ "name": param.name.as_str(), "type": ty(param.ty.as_ref()) }))
+        .collect();
+    let mut ops = Ops::default();
+    visit::walk_func(&mut ops, func);
+    json!({
+        "level": if func.kind == FuncKind::Graph { "graph" } else { "loops" },
+        "inputs": inputs,
+        "returns": ty(func.ret.as_ref()),
+        "operators": ops.0,
+    })
+}
+
+/// How often each operator is called.
+#[derive(Default)]
+struct Ops(BTreeMap<String, usize>);
+
+impl Visit for Ops {
+    fn visit_expr(&mut self, expr: &Expr) {
+        const NO_OPERATORS: [&str; 8] = [
+            "R.Tensor",
+            "R.Tuple",
+            "R.Shape",
+            "R.shape",
+            "R.dtype",
+            "R.const",
+            "R.func_attr",
+            "R.output",
+        ];
+        if let ExprKind::Call { .. } = &expr.kind
+            && let Some((path, _)) = expr.as_call()
+            && (path.starts_with("R.") || path.starts_with("onnx."))
+            && !NO_OPERATORS.contains(&path.as_str())
+        {
+            *self.0.entry(path).or_default() += 1;
+        }
+        visit::walk_expr(self, expr);
+    }
+}
+
+/// The facts for a reader.
+fn describe(facts: &Value) -> String {
+    let mut res = String::new();
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    for (name, func) in facts["functions"].as_object().into_iter().flatten() {
+        let _ = writeln!(res, "{name}");
+        for (key, mark) in [("inputs", "<-"), ("outputs", "->")] {
+            for slot in func[key].as_array().into_iter().flatten() {
+                let ty = match slot["type"].as_str() {
+                    Some(ty) => ty.to_owned(),
+                    None => format!("{}{}", text(&slot["dtype"]), slot_shape(&slot["shape"])),
+                };
+                let _ = writeln!(res, "  {mark} {}: {ty}", text(&slot["name"]));
+            }
+        }
+        if let Some(returns) = func["returns"]
+            .as_str()
+            .filter(|_| func["outputs"].is_null())
+        {
+            let _ = writeln!(res, "  -> {returns}");
+        }
+        for (dim, facts) in func["dims"].as_object().into_iter().flatten() {
+            let range = [("min", ">="), ("max", "<="), ("multiple_of", "multiple of")];
+            for (key, words) in range {
+                if !facts[key].is_null() && facts[key] != json!(1) && facts[key] != json!(0) {
+                    let _ = writeln!(res, "  {dim} {words} {}", facts[key]);
+                }
+            }
+        }
+        for (op, count) in func["operators"].as_object().into_iter().flatten() {
+            let _ = writeln!(res, "  {count:>6} {op}");
+        }
+    }
+    for key in ["irc", "target", "source_sha256"] {
+        if !facts[key].is_null() {
+            let _ = writeln!(res, "{key}: {}", text(&facts[key]));
+        }
+    }
+    if let Some(weights) = facts["weights"].as_object() {
+        let _ = writeln!(
+            res,
+            "weights: {} of {} bytes",
+            weights["count"], weights["bytes"]
+        );
+    }
+    res
+}
+
+fn slot_shape(shape: &Value) -> String {
+    let dims = shape.as_array().into_iter().flatten().map(|dim| match dim {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
+    format!("[{}]", dims.collect::<Vec<_>>().join(", "))
 }

@@ -19,7 +19,9 @@ pub fn run(args: Args, _session: &mut Session) -> Result<Exit, Failure> {
         "passes" => passes(),
         "ops" => ops(),
         "cpus" => "native\nx86-64-v2\nx86-64-v3\nx86-64-v4\nportable\n".to_owned(),
-        _ => crate::syntax::DType::all().map(|dtype| format!("{dtype}\n")).collect(),
+        _ => crate::syntax::DType::all()
+            .map(|dtype| format!("{dtype}\n"))
+            .collect(),
     };
     write_stdout(text.as_bytes())?;
     Ok(Exit::Good)
@@ -27,19 +29,27 @@ pub fn run(args: Args, _session: &mut Session) -> Result<Exit, Failure> {
 
 /// The passes in order, with what they do.
 pub fn passes() -> String {
-    PASSES.iter().map(|pass| format!("{:<16} {}\n", pass.name, pass.summary)).collect()
+    PASSES
+        .iter()
+        .map(|pass| format!("{:<16} {}\n", pass.name, pass.summary))
+        .collect()
 }
 
 fn ops() -> String {
     let lib = Library::load();
     let line = |(op, since): (&str, Vec<u32>)| {
-        let versions: Vec<String> =
-            since.iter().filter(|version| **version > 0).map(ToString::to_string).collect();
+        let versions: Vec<String> = since
+            .iter()
+            .filter(|version| **version > 0)
+            .map(ToString::to_string)
+            .collect();
         if versions.is_empty() {
             format!("{op}\n")
         } else {
             format!("{op} since {}\n", versions.join(", "))
         }
     };
-    lib.ops().map(|(op, since)| line((op, since.collect()))).collect()
+    lib.ops()
+        .map(|(op, since)| line((op, since.collect())))
+        .collect()
 }

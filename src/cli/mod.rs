@@ -3,11 +3,21 @@
 //! Results go to stdout, all else to stderr. [`Exit`] holds the exit codes; `report` what the verbs share: reading
 //! input, writing output whole or not at all, and showing diagnostics.
 
+pub mod build;
 pub mod check;
+mod compare;
+mod data;
 pub mod explain;
+mod fault;
 pub mod fmt;
+pub mod import;
+pub mod info;
+pub mod list;
+mod native;
+pub mod opt;
 pub mod print;
 pub mod report;
+pub mod run;
 
 use clap::{Parser, Subcommand};
 use report::{Failure, Global, Session};
@@ -50,12 +60,24 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Turn an ONNX file into text
+    Import(import::Args),
     /// Write texts in the canonical form
     Fmt(fmt::Args),
     /// Report what is wrong with texts
     Check(check::Args),
     /// Print a program as text
     Print(print::Args),
+    /// Say what a program or a shared object takes, returns and holds
+    Info(info::Args),
+    /// Run passes over a program
+    Opt(opt::Args),
+    /// Make native code of a program
+    Build(build::Args),
+    /// Call a function of a program
+    Run(run::Args),
+    /// List passes, operators, instruction sets, dtypes
+    List(list::Args),
     /// Say what a diagnostic code means
     Explain(explain::Args),
 }
@@ -65,6 +87,7 @@ const STACK: usize = 256 << 20;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    fault::install_hook();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -93,6 +116,12 @@ fn run(cli: Cli) -> Exit {
         Verb::Fmt(args) => fmt::run(args, &mut session),
         Verb::Check(args) => check::run(args, &mut session),
         Verb::Print(args) => print::run(args, &mut session),
+        Verb::Import(args) => import::run(args, &mut session),
+        Verb::Info(args) => info::run(args, &mut session),
+        Verb::Opt(args) => opt::run(args, &mut session),
+        Verb::Build(args) => build::run(args, &mut session),
+        Verb::Run(args) => run::run(args, &mut session),
+        Verb::List(args) => list::run(args, &mut session),
         Verb::Explain(args) => explain::run(args, &mut session),
     };
     outcome.unwrap_or_else(|Failure { exit, message }| {

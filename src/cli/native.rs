@@ -83,11 +83,14 @@ impl Native {
     /// It is not one of irc's, or the loader refuses it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        let file = MappedFile::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let file =
+            MappedFile::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
         let manifest = link::read_manifest(&file)
             .and_then(|text| serde_json::from_str(&text).ok())
             .ok_or_else(|| format!("{shown} is not a library that irc made"))?;
-        let full = path.canonicalize().map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let full = path
+            .canonicalize()
+            .map_err(|error| format!("cannot read {shown}: {error}"))?;
         // SAFETY: the library is one of irc's, whose constructors only set up its own state.
         let library = unsafe { libloading::Library::new(&full) }
             .map_err(|error| format!("cannot load {shown}: {error}"))?;
@@ -107,7 +110,9 @@ impl Native {
     /// The names of the functions.
     pub fn functions(&self) -> Vec<String> {
         let all = self.manifest.get("functions").and_then(Json::as_object);
-        all.into_iter().flat_map(|all| all.keys().cloned()).collect()
+        all.into_iter()
+            .flat_map(|all| all.keys().cloned())
+            .collect()
     }
 
     /// Calls a function with its inputs and gives its results. Numbers are passed as tensors of rank 0.
@@ -115,8 +120,9 @@ impl Native {
     /// # Errors
     /// What the function reports, or what cannot be passed.
     pub fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
-        let (params, results) =
-            self.slots(func).ok_or_else(|| format!("there is no function `{func}`"))?;
+        let (params, results) = self
+            .slots(func)
+            .ok_or_else(|| format!("there is no function `{func}`"))?;
         let mut shapes: Vec<Vec<i64>> = inputs
             .iter()
             .map(|input| input.shape.iter().map(|&extent| extent as i64).collect())
@@ -129,15 +135,26 @@ impl Native {
         let mut args = Vec::new();
         for (i, (input, tensor)) in inputs.iter().zip(&tensors).enumerate() {
             let is_scalar = params.get(i).is_some_and(|param| param.kind == "scalar");
-            args.push(if is_scalar { scalar(input) } else { by_pointer(tensor) });
+            args.push(if is_scalar {
+                scalar(input)
+            } else {
+                by_pointer(tensor)
+            });
         }
         let mut result = Any::default();
         // SAFETY: the signature is that of every entry; arguments outlive the call.
         let status = unsafe {
             let symbol = format!("__tvm_ffi_{func}");
-            let entry: libloading::Symbol<'_, Entry> =
-                self.library.get(symbol.as_bytes()).map_err(|error| error.to_string())?;
-            entry(std::ptr::null_mut(), args.as_ptr(), args.len() as i32, &mut result)
+            let entry: libloading::Symbol<'_, Entry> = self
+                .library
+                .get(symbol.as_bytes())
+                .map_err(|error| error.to_string())?;
+            entry(
+                std::ptr::null_mut(),
+                args.as_ptr(),
+                args.len() as i32,
+                &mut result,
+            )
         };
         if status != 0 {
             return Err(self.last_error());
@@ -189,16 +206,28 @@ fn dl_tensor(tensor: &Tensor, shape: &mut [i64]) -> DlTensor {
 }
 
 fn by_pointer(tensor: &DlTensor) -> Any {
-    Any { type_index: DL_TENSOR, padding: 0, value: std::ptr::from_ref(tensor) as u64 }
+    Any {
+        type_index: DL_TENSOR,
+        padding: 0,
+        value: std::ptr::from_ref(tensor) as u64,
+    }
 }
 
 fn scalar(tensor: &Tensor) -> Any {
     if tensor.dtype.is_float() {
         let value = tensor.to_f64s().first().copied().unwrap_or_default();
-        Any { type_index: FLOAT, padding: 0, value: value.to_bits() }
+        Any {
+            type_index: FLOAT,
+            padding: 0,
+            value: value.to_bits(),
+        }
     } else {
         let value = tensor.to_i64s().first().copied().unwrap_or_default();
-        Any { type_index: INT, padding: 0, value: value as u64 }
+        Any {
+            type_index: INT,
+            padding: 0,
+            value: value as u64,
+        }
     }
 }
 
@@ -244,8 +273,12 @@ unsafe fn copy_tensor(object: *mut Object, slot: Option<&Slot>) -> Result<Tensor
                 .map(|&extent| extent as usize)
                 .collect(),
         };
-        let dtype = slot.and_then(|slot| slot.dtype).ok_or("a result has no known dtype")?;
-        let bytes = count(&shape).and_then(|n| n.checked_mul(dtype.bytes())).ok_or("too large")?;
+        let dtype = slot
+            .and_then(|slot| slot.dtype)
+            .ok_or("a result has no known dtype")?;
+        let bytes = count(&shape)
+            .and_then(|n| n.checked_mul(dtype.bytes()))
+            .ok_or("too large")?;
         let start = tensor.data.cast::<u8>().add(tensor.byte_offset as usize);
         let data = std::slice::from_raw_parts(start, bytes).to_vec();
         Tensor::new(dtype, shape, data).ok_or_else(|| "a result has no sound shape".to_owned())

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use super::report::{Failure, Session, write_file, write_stdout};
 use super::{Exit, list};
-use crate::driver;
+use crate::codegen::Target;
+use crate::driver::{self, PIPELINE};
 use crate::library::Library;
-use crate::opt::{Changed, PASSES};
+use crate::opt::Changed;
 use crate::syntax::print;
 
 /// `irc opt [-p PASSES] [--dump-after PASS] [--dump-dir DIR] FILE`
@@ -40,7 +41,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     }
     let file = args.file.clone().unwrap_or_default();
     let lib = Library::load();
-    let all: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+    let all: Vec<&str> = PIPELINE.iter().map(|(pass, _)| *pass).collect();
     let names: Vec<&str> = match args.passes.as_slice() {
         [] => all,
         some => some.iter().map(String::as_str).collect(),
@@ -66,18 +67,27 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Ok(program) => program,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
+    let target = Target::native();
     let mut number = 0;
     let mut failed = None;
-    let outcome = driver::run_passes(&mut program, &passes, &lib, &mut |pass, module, changed| {
-        number += 1;
-        if dumped.contains(&pass) {
-            session.say(&format!("# after {pass}\n{}", print(module)));
-        }
-        if let Some(dir) = args.dump_dir.as_ref().filter(|_| changed == Changed::Yes) {
-            let path = dir.join(format!("{number:02}-{pass}.ir"));
-            failed = failed.take().or(write_file(&path, print(module).as_bytes()).err());
-        }
-    });
+    let outcome = driver::run_passes(
+        &mut program,
+        &passes,
+        &target,
+        &lib,
+        &mut |pass, module, changed| {
+            number += 1;
+            if dumped.contains(&pass) {
+                session.say(&format!("# after {pass}\n{}", print(module)));
+            }
+            if let Some(dir) = args.dump_dir.as_ref().filter(|_| changed == Changed::Yes) {
+                let path = dir.join(format!("{number:02}-{pass}.ir"));
+                failed = failed
+                    .take()
+                    .or(write_file(&path, print(module).as_bytes()).err());
+            }
+        },
+    );
     if let Err(fault) = outcome {
         return Ok(session.show_fault(&fault));
     }

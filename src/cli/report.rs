@@ -1,6 +1,8 @@
 //! What the verbs share: global options, reading input, writing output, showing diagnostics.
 
 use super::Exit;
+use crate::driver::{self, Fault, FaultKind, Program};
+use crate::library::Library;
 use crate::syntax::render::{Colour, Format, render};
 use crate::syntax::{Diagnostic, Module, Severity, SourceMap, parse};
 use std::io::{IsTerminal, Read, Write};
@@ -87,6 +89,33 @@ impl Session {
             Exit::No
         } else {
             Exit::Good
+        }
+    }
+
+    /// Reads a program of any kind; `-` is stdin.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what it holds is wrong.
+    pub fn load(&mut self, path: &str, lib: &Library) -> Result<Program, Fault> {
+        if path != "-" {
+            return driver::load(Path::new(path), lib, &mut self.sources);
+        }
+        let bytes = read_bytes(path).map_err(|failure| Fault::io(failure.message))?;
+        driver::load_bytes(&bytes, lib, &mut self.sources)
+    }
+
+    /// Shows why a step failed, and says how the process ends.
+    pub fn show_fault(&self, fault: &Fault) -> Exit {
+        self.show(&fault.diagnostics);
+        match fault.kind {
+            FaultKind::Program => Exit::No,
+            FaultKind::Io => Exit::Io,
+            FaultKind::Unsupported => Exit::Unsupported,
+            FaultKind::Internal => {
+                let messages = fault.diagnostics.iter().map(|diag| diag.message.as_str());
+                super::fault::report(&messages.collect::<Vec<_>>().join("; "));
+                Exit::Fault
+            }
         }
     }
 

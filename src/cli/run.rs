@@ -98,7 +98,10 @@ fn open(
         Err(fault) => return Ok(Err(session.show_fault(&fault))),
     };
     if args.interp {
-        return Err(Failure::new(Exit::Unsupported, "the interpreter cannot be called yet"));
+        return Err(Failure::new(
+            Exit::Unsupported,
+            "the interpreter cannot be called yet",
+        ));
     }
     let built = driver::build(program, &args.cpu, &lib, &mut |_, _, _| {}).and_then(|artefact| {
         let mut bytes = Vec::new();
@@ -120,13 +123,18 @@ impl Engine {
         let Self::Native(native) = self;
         native.slots(func).ok_or_else(|| {
             let known = native.functions().join(", ");
-            Failure::new(Exit::Usage, format!("there is no function `{func}`; there are: {known}"))
+            Failure::new(
+                Exit::Usage,
+                format!("there is no function `{func}`; there are: {known}"),
+            )
         })
     }
 
     fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
         let Self::Native(native) = self;
-        native.call(func, inputs).map_err(|message| Failure::new(Exit::RunFailed, message))
+        native
+            .call(func, inputs)
+            .map_err(|message| Failure::new(Exit::RunFailed, message))
     }
 }
 
@@ -177,18 +185,27 @@ fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exi
     let mut inputs = Vec::new();
     for param in &params {
         let text = given.remove(&param.name).ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("input `{}` is missing: --input {0}=@FILE", param.name))
+            Failure::new(
+                Exit::Usage,
+                format!("input `{}` is missing: --input {0}=@FILE", param.name),
+            )
         })?;
         inputs.push(read_value(&text, param.dtype)?);
     }
     unused(&given, &params)?;
     let got = engine.call(&args.function, &inputs)?;
-    let named: BTreeMap<&str, &Tensor> =
-        results.iter().map(|slot| slot.name.as_str()).zip(&got).collect();
+    let named: BTreeMap<&str, &Tensor> = results
+        .iter()
+        .map(|slot| slot.name.as_str())
+        .zip(&got)
+        .collect();
     let find = |name: &str| {
         named.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = named.keys().copied().collect();
-            let message = format!("there is no result `{name}`; there are: {}", known.join(", "));
+            let message = format!(
+                "there is no result `{name}`; there are: {}",
+                known.join(", ")
+            );
             Failure::new(Exit::Usage, message)
         })
     };
@@ -211,7 +228,14 @@ fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exi
     if expected.is_empty() && args.saved.is_empty() {
         let mut text = String::new();
         for (slot, tensor) in results.iter().zip(&got) {
-            let _ = writeln!(text, "{}: {}{:?} {}", slot.name, tensor.dtype, tensor.shape, head(tensor));
+            let _ = writeln!(
+                text,
+                "{}: {}{:?} {}",
+                slot.name,
+                tensor.dtype,
+                tensor.shape,
+                head(tensor)
+            );
         }
         write_stdout(text.as_bytes())?;
     }
@@ -223,7 +247,10 @@ fn unused(given: &BTreeMap<String, String>, params: &[Slot]) -> Result<(), Failu
         None => Ok(()),
         Some(name) => {
             let known: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
-            let message = format!("there is no input `{name}`; there are: {}", known.join(", "));
+            let message = format!(
+                "there is no input `{name}`; there are: {}",
+                known.join(", ")
+            );
             Err(Failure::new(Exit::Usage, message))
         }
     }
@@ -232,7 +259,10 @@ fn unused(given: &BTreeMap<String, String>, params: &[Slot]) -> Result<(), Failu
 fn parse_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("`{text}` is not of the form NAME=VALUE"))
+            Failure::new(
+                Exit::Usage,
+                format!("`{text}` is not of the form NAME=VALUE"),
+            )
         })?;
         Ok((name.to_owned(), value.to_owned()))
     };
@@ -243,17 +273,19 @@ fn parse_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
 fn read_value(text: &str, dtype: Option<DType>) -> Result<Tensor, Failure> {
     if let Some(path) = text.strip_prefix('@') {
         let bytes = read_bytes(path)?;
-        let unsound =
-            |why: String| Failure::new(Exit::Io, format!("{path} cannot be read: {why}"));
+        let unsound = |why: String| Failure::new(Exit::Io, format!("{path} cannot be read: {why}"));
         return if bytes.starts_with(b"\x93NUMPY") {
             parse_npy(&bytes).map_err(|error| unsound(error.to_string()))
         } else {
             data::parse_tensor(&bytes).map_err(unsound)
         };
     }
-    let number = text
-        .parse::<f64>()
-        .map_err(|_| Failure::new(Exit::Usage, format!("`{text}` is neither a number nor @FILE")))?;
+    let number = text.parse::<f64>().map_err(|_| {
+        Failure::new(
+            Exit::Usage,
+            format!("`{text}` is neither a number nor @FILE"),
+        )
+    })?;
     let dtype = dtype.unwrap_or(DType::F64);
     let exact = text.parse::<i64>().ok().filter(|_| !dtype.is_float());
     let made = match exact {
@@ -267,11 +299,25 @@ fn read_value(text: &str, dtype: Option<DType>) -> Result<Tensor, Failure> {
 fn head(tensor: &Tensor) -> String {
     const SHOWN: usize = 16;
     let texts: Vec<String> = if let Some(strings) = &tensor.strings {
-        strings.iter().take(SHOWN).map(|text| format!("{text:?}")).collect()
+        strings
+            .iter()
+            .take(SHOWN)
+            .map(|text| format!("{text:?}"))
+            .collect()
     } else if tensor.dtype.is_float() {
-        tensor.to_f64s().iter().take(SHOWN).map(|value| format!("{}", *value as f32)).collect()
+        tensor
+            .to_f64s()
+            .iter()
+            .take(SHOWN)
+            .map(|value| format!("{}", *value as f32))
+            .collect()
     } else {
-        tensor.to_i64s().iter().take(SHOWN).map(ToString::to_string).collect()
+        tensor
+            .to_i64s()
+            .iter()
+            .take(SHOWN)
+            .map(ToString::to_string)
+            .collect()
     };
     let more = if tensor.len() > SHOWN { " …" } else { "" };
     format!("{}{more}", texts.join(" "))
