@@ -8,6 +8,7 @@ pub mod affine;
 mod lower;
 pub mod math;
 pub mod vir;
+pub mod vir_text;
 
 use std::collections::BTreeMap;
 

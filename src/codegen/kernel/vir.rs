@@ -135,6 +135,8 @@ pub enum UnOp {
     Trunc,
     /// f32, to nearest, ties to even.
     Round,
+    /// f32, to the nearest value of a half, ties to even.
+    RoundHalf,
     /// f32 to i32, toward zero; what does not fit becomes `i32::MIN`.
     ToInt,
     /// i32 to f32.

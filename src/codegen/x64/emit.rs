@@ -515,6 +515,10 @@ impl Emitter<'_> {
             UnOp::ToFloat => {
                 plain(self, VEX_Vcvtdq2ps_ymm_ymmm256, EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er)?;
             }
+            UnOp::RoundHalf => {
+                let from = self.vec_in(a, 1)?;
+                self.round_half(to, from)?;
+            }
             UnOp::Round => round(self, 0)?,
             UnOp::Floor => round(self, 1)?,
             UnOp::Ceil => round(self, 2)?,

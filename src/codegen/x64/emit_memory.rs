@@ -116,6 +116,16 @@ impl Emitter<'_> {
         self.vec_done(dst, to)
     }
 
+    /// To half and back.
+    pub(super) fn round_half(&mut self, to: Register, from: Register) -> Done {
+        let (code, half) = match self.isa {
+            Isa::V3 => (VEX_Vcvtps2ph_xmmm128_ymm_imm8, xmm(to)),
+            Isa::V4 => (EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, ymm(to)),
+        };
+        self.asm.ins(code, &[half.into(), from.into(), 0.into()])?;
+        self.widen(Elem::F16, to, half.into())
+    }
+
     pub(super) fn store(&mut self, elem: Elem, mem: &Mem, src: Reg) -> Done {
         let from = self.vec_in(src, 0)?;
         match elem {

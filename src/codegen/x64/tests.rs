@@ -6,7 +6,7 @@ use irc_syntax::{DType, Expr, ExprKind, Func, SourceMap, Stmt, StmtKind};
 
 use super::exec::Loaded;
 use crate::codegen::Cpu;
-use crate::codegen::kernel::{self, Buffer, Env, Kernel, KernelArg};
+use crate::codegen::kernel::{self, Buffer, Env, Kernel, KernelArg, vir_text};
 
 /// The function of a text, its region and what is in scope.
 struct Case {
@@ -121,6 +121,12 @@ pub(super) struct Pair {
 impl Pair {
     pub(super) fn new(text: &str) -> Self {
         let case = parse(text);
+        for lanes in [8, 16] {
+            let (func, _) = kernel::lower(&case.region, &case.env, lanes).expect("vector IR");
+            let text = vir_text::print(&func);
+            let back = vir_text::parse(&text).expect("the text of vector IR");
+            assert!(vir_text::print(&back) == text && back.body == func.body);
+        }
         let wide = kernel::compile(&case.region, &case.env, Cpu::V4).expect("an AVX-512 kernel");
         let kernel = compile(text);
         let native = Loaded::new(&kernel.code);

@@ -289,3 +289,40 @@ def f(A: T.Buffer((n,), "int8"), B: T.Buffer((n,), "uint8"), M: T.Buffer((n,), "
         assert_eq!(got.raw("P"), flags.collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn halves_round_after_every_operation() {
+    const TEXT: &str = r#"
+@T.prim_func
+def f(A: T.Buffer((n,), "float16"), S: T.Buffer((1,), "float16"), Y: T.Buffer((n,), "float16"), Z: T.Buffer((1,), "float16"), n: T.int64):
+    with T.sblock("row"):
+        T.sblock_attr({"irc.kernel": True})
+        for jo in range((n + 15) // 16):
+            for vi in T.vectorized(16):
+                if jo * 16 + vi < n:
+                    Y[jo * 16 + vi] = A[jo * 16 + vi] * S[0] + T.max(A[jo * 16 + vi], T.float16(0))
+        Z[0] = S[0] * S[0]
+"#;
+    use half::f16;
+    let raw = |values: &[f16]| -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() };
+    for n in [1usize, 7, 16, 21, 64] {
+        let a: Vec<f16> = numbers(n, 3).iter().map(|&x| f16::from_f32(x * 10.0)).collect();
+        let s = f16::from_f32(1.37);
+        let data = Data::default()
+            .bytes("A", &raw(&a))
+            .bytes("S", &raw(&[s]))
+            .bytes("Y", &vec![1; 2 * n + 4])
+            .bytes("Z", &[0; 2])
+            .int("n", n as i64);
+        let got = run(TEXT, data);
+        let round = |x: f32| f16::from_f32(x).to_f32();
+        let mut want: Vec<u8> = a
+            .iter()
+            .map(|a| a.to_f32())
+            .flat_map(|a| f16::from_f32(round(a * s.to_f32()) + a.max(0.0)).to_le_bytes())
+            .collect();
+        want.extend([1; 4]);
+        assert_eq!(got.raw("Y"), want);
+        assert_eq!(got.raw("Z"), raw(&[f16::from_f32(s.to_f32() * s.to_f32())]));
+    }
+}

@@ -115,6 +115,11 @@ impl Lower<'_> {
                 Some(Val::F32(self.b.un(UnOp::ToFloat, lanes)))
             }
             (DType::F16, Val::Half(reg)) => Some(Val::Half(reg)),
+            (DType::F16, Val::F32(reg)) => Some(Val::Half(self.b.un(UnOp::RoundHalf, reg))),
+            (DType::F16, value) => {
+                let Some(Val::F32(reg)) = self.cast(DType::F32, value) else { return None };
+                Some(Val::Half(self.b.un(UnOp::RoundHalf, reg)))
+            }
             (DType::I32, Val::I32(reg) | Val::Byte(reg, _)) => Some(Val::I32(reg)),
             (DType::I32, Val::F32(reg)) => Some(Val::I32(self.b.un(UnOp::ToInt, reg))),
             (DType::I32 | DType::I64, Val::Int(poly)) => Some(Val::Int(poly)),
@@ -180,6 +185,13 @@ impl Lower<'_> {
         let value = self.expr(value)?;
         let reg = match value {
             Val::F32(reg) => reg,
+            // Computed as f32 and rounded, as the interpreter does.
+            Val::Half(reg) => {
+                return match self.function_of(name, reg)? {
+                    Val::F32(res) => Some(Val::Half(self.b.un(UnOp::RoundHalf, res))),
+                    other => Some(other),
+                };
+            }
             Val::I32(reg) if matches!(name, "abs" | "fabs") => {
                 let zero = self.b.i32(0);
                 let minus = self.b.bin(BinOp::Sub, zero, reg);
@@ -187,6 +199,10 @@ impl Lower<'_> {
             }
             _ => return None,
         };
+        self.function_of(name, reg)
+    }
+
+    fn function_of(&mut self, name: &str, reg: Reg) -> Option<Val> {
         if matches!(name, "isnan" | "isinf" | "isfinite") {
             return Some(Val::Mask(self.classify(name, reg)));
         }

@@ -178,6 +178,10 @@ impl Lower<'_> {
                 let sign = self.b.f32(-0.0);
                 Some(Val::F32(self.b.bin(BinOp::Xor, reg, sign)))
             }
+            (UnaryOp::Neg, Val::Half(reg)) => {
+                let sign = self.b.f32(-0.0);
+                Some(Val::Half(self.b.bin(BinOp::Xor, reg, sign)))
+            }
             (UnaryOp::Neg, Val::I32(reg)) => {
                 let zero = self.b.i32(0);
                 Some(Val::I32(self.b.bin(BinOp::Sub, zero, reg)))
@@ -227,6 +231,13 @@ impl Lower<'_> {
                 BinaryOp::Mod => self.opaque(IntOp::Mod, a.clone(), b.clone())?,
                 _ => return None,
             }));
+        }
+        if let (Val::Half(a), Val::Half(b)) = (&a, &b) {
+            // f32 has more than twice the digits: rounding twice is rounding once.
+            let Some(Val::F32(res)) = self.arithmetic(op, Val::F32(*a), Val::F32(*b)) else {
+                return None;
+            };
+            return Some(Val::Half(self.b.un(UnOp::RoundHalf, res)));
         }
         let (ty, a, b) = self.same_type(a, b)?;
         let op = match (op, ty) {
