@@ -3,6 +3,7 @@
 mod carets;
 mod check;
 mod cli;
+mod kernel;
 mod laws;
 mod opt;
 mod reference;
@@ -21,12 +22,13 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 6] = [
+const KINDS: [(&str, &str, Runner); 7] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
     ("check", "ir", check::run),
     ("opt", "ir", opt::run),
+    ("kernel", "ir", kernel::run),
     ("cli", "cmd", cli::run),
 ];
 

@@ -151,11 +151,13 @@ impl Lower<'_> {
             self.chunk = Some((extent, first));
             self.mask = (extent - first < lanes)
                 .then(|| self.lane_mask(&Poly::constant(extent - first)));
+            self.limit = self.mask;
             self.plain_stmts(body)?;
             self.names.clone_from(&saved);
         }
         self.chunk = None;
         self.mask = None;
+        self.limit = None;
         Some(())
     }
 

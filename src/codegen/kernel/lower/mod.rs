@@ -135,6 +135,8 @@ struct Lower<'a> {
     shared: BTreeSet<Reg>,
     /// Lanes that are on; `None` when all are.
     mask: Option<Reg>,
+    /// Those of them that the extent of the vectorized loop leaves on.
+    limit: Option<Reg>,
     /// The extent of the vectorized loop at hand and the first lane of the vector at hand.
     chunk: Option<(i64, i64)>,
     /// Buffers that the region writes.
@@ -163,6 +165,7 @@ impl<'a> Lower<'a> {
             masked: BTreeSet::new(),
             shared: BTreeSet::new(),
             mask: None,
+            limit: None,
             chunk: None,
             stored: BTreeSet::new(),
             local_names: BTreeSet::new(),
@@ -338,7 +341,8 @@ impl<'a> Lower<'a> {
         }
         let value = self.expr(value)?;
         let value = self.convert(value, dtype)?;
-        let value = match self.mask {
+        // Lanes behind the extent of the loop may hold anything.
+        let value = match self.mask.filter(|_| self.mask != self.limit) {
             None => value,
             Some(mask) if self.b.ty(value) == Ty::Mask => self.select_mask(mask, value, reg),
             Some(mask) => self.b.select(mask, value, reg),
