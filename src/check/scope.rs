@@ -558,7 +558,8 @@ fn is_metadata(expr: &Expr) -> bool {
 }
 
 fn callee_expr(bound: &BoundCall) -> Option<&Expr> {
-    if let prim::Bound::Expr(func) = bound.get("func") {
+    let takes_one = prim::slots(bound.prim).iter().any(|slot| slot.name == "func");
+    if takes_one && let prim::Bound::Expr(func) = bound.get("func") {
         Some(func)
     } else {
         None
