@@ -28,7 +28,7 @@ const KINDS: [(&str, &str, Runner); 7] = [
     ("syntax/err", "ir", syntax::run_err),
     ("check", "ir", check::run),
     ("opt", "ir", opt::run),
-    ("kernel", "ir", kernel::run),
+    ("kernel", "vir", kernel::run),
     ("cli", "cmd", cli::run),
 ];
 
