@@ -221,10 +221,11 @@ impl<'a> GraphScope<'a> {
                 Err(fault) => return self.report(fault),
             };
             // Functions of TVM's own virtual machine only compute.
-            let built_in = callee_expr(&bound)
-                .and_then(Expr::as_str)
-                .is_some_and(|name| name.starts_with("vm.builtin."));
-            if found.is_impure() && !built_in {
+            let built_in = |call: &BoundCall| {
+                let name = callee_expr(call).and_then(Expr::as_str);
+                name.is_some_and(|name| name.starts_with("vm.builtin."))
+            };
+            if found.is_impure() && !built_in(&bound) {
                 self.effects.push((expr.span, path.to_string()));
             }
             let ty = prim::infer(&bound, self).unwrap_or_else(|fault| self.report(fault));

@@ -2,14 +2,18 @@
 
 /// The candidate nearest to a name, when it is near enough to be what was meant.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).max(1);
+    // A name of one or two letters is near to everything.
+    let limit = name.chars().count() / 3;
+    if limit == 0 {
+        return None;
+    }
     candidates
         .into_iter()
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
-        .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|(distance, _)| *distance <= limit)
+        .map(|candidate| (distance(name, candidate), candidate.len().abs_diff(name.len()), candidate))
+        .filter(|(distance, _, _)| *distance <= limit)
         .min()
-        .map(|(_, candidate)| candidate)
+        .map(|(_, _, candidate)| candidate)
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) between two words: optimal string alignment.
