@@ -10,7 +10,13 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
-        .map(|candidate| (distance(name, candidate), candidate.len().abs_diff(name.len()), candidate))
+        .map(|candidate| {
+            (
+                distance(name, candidate),
+                candidate.len().abs_diff(name.len()),
+                candidate,
+            )
+        })
         .filter(|(distance, _, _)| *distance <= limit)
         .min()
         .map(|(_, _, candidate)| candidate)

@@ -7,6 +7,21 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "In a call, arguments without a keyword come before those with one.",
     ),
     (
+        "axis-range",
+        "An axis of a tensor with n axes is a number from -n to n - 1; negative ones count \
+         from the end. No axis is named twice in one call.",
+    ),
+    (
+        "bad-argument",
+        "An argument has the wrong kind of value, or one that the operator does not allow. \
+         `irc list ops` shows what each operator takes.",
+    ),
+    (
+        "bad-call",
+        "A call gives an argument that the callee does not have, gives one twice, or leaves \
+         one out that has no default.",
+    ),
+    (
         "bad-character",
         "The text holds a character that starts no name, number, string or operator. Names are made of the \
          letters a to z, digits and `_`.",
@@ -27,7 +42,13 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
     ),
     (
         "bad-star",
-        "`*x` spreads a list or tuple into the arguments of a call or the elements of a list. It cannot stand alone.",
+        "`*x` spreads a list or tuple into the arguments of a call or the elements of a list. \
+         It cannot stand alone.",
+    ),
+    (
+        "bad-statement",
+        "The statement has no meaning at this level. A graph function binds names, chooses \
+         with `if`, and returns; a loop function has loops, blocks and stores.",
     ),
     (
         "bad-target",
@@ -43,12 +64,59 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "A module is written `class Name:`; it has no base class.",
     ),
     (
+        "constraint",
+        "An operator of the library states constraints, C1, C2 and so on, in its \
+         documentation. The arguments of this call break one.",
+    ),
+    (
+        "dim-fact",
+        "Facts on extents are `min`, `max` and `multiple_of`, each an integer: `n = \
+         T.int64(min=1, multiple_of=8)`.",
+    ),
+    (
+        "dim-form",
+        "An extent is made of integers, symbols, `+`, `-`, `*`, `//`, `%`, `T.min` and \
+         `T.max`, and fits an int64.",
+    ),
+    (
+        "dim-mismatch",
+        "Two extents must agree and provably do not, whatever the values of their symbols. \
+         Extents that may be equal are no fault: the compiled program compares them.",
+    ),
+    (
+        "dim-undecided",
+        "A library function chooses by a comparison of extents that cannot be decided when the \
+         program is built. `I.prove(c)` asks instead whether it is proved.",
+    ),
+    (
+        "dtype-mismatch",
+        "Two dtypes must be equal and are not, or the operator is not defined for this one. \
+         Nothing is converted silently: `R.astype` and `T.Cast` convert.",
+    ),
+    (
         "duplicate-keyword",
         "A call gives the same keyword argument twice; only one value can count.",
     ),
     (
+        "duplicate-name",
+        "Functions of a module, and parameters of a function, have different names.",
+    ),
+    (
         "empty-index",
         "Brackets behind a value need an index. A tensor of rank 0 is indexed `[()]`.",
+    ),
+    (
+        "if-names",
+        "The value of a choice is what both branches bind last, under one name.",
+    ),
+    (
+        "impure-call",
+        "A function is pure unless it says `@R.function(pure=False)`, and a pure one calls \
+         nothing that has effects beyond its result.",
+    ),
+    (
+        "index-range",
+        "A member of a tuple is taken by a number below the tuple's length.",
     ),
     (
         "mismatched-bracket",
@@ -60,13 +128,37 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          block is written `pass`.",
     ),
     (
+        "not-a-shape",
+        "A shape is wanted: `R.shape([n, 4])`, or the result of `R.shape_of` or \
+         `R.tensor_to_shape`.",
+    ),
+    (
+        "not-a-tensor",
+        "A tensor is wanted, and there is a value of another kind.",
+    ),
+    (
+        "not-a-type",
+        "A type is `R.Tensor((n, 4), dtype=\"float32\")`, `R.Shape([n])`, `R.Tuple(A, B)`, \
+         `R.Callable`, `R.Any`, or a scalar such as `T.int64`.",
+    ),
+    (
+        "not-a-value",
+        "The expression has a meaning inside library functions or in attributes only.",
+    ),
+    (
+        "rank-mismatch",
+        "A tensor has another number of axes than is wanted, or an access another number of \
+         indices than the buffer has axes.",
+    ),
+    (
         "round-trip",
         "The printed text of a program did not read back as the same program. This is a fault of irc: please \
          report it with the text.",
     ),
     (
         "second-module",
-        "A file holds one class, which is the module. Other functions belong into it, or into a file of their own.",
+        "A file holds one class, which is the module. Other functions belong into it, or into \
+         a file of their own.",
     ),
     (
         "syntax",
@@ -78,9 +170,31 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          writes four spaces for each block.",
     ),
     (
+        "template",
+        "A library function does something that has no meaning. The note names the place in \
+         its text.",
+    ),
+    (
+        "template-result",
+        "A library function returns tensors, shapes, or tuples of these.",
+    ),
+    (
+        "template-steps",
+        "Expanding a call took too many steps or nested calls, as in a loop that never ends.",
+    ),
+    (
         "too-deep",
         "Brackets, operators or blocks nest deeper than the limit. Bind parts of the expression to names, or \
          move inner blocks to a function.",
+    ),
+    (
+        "type-mismatch",
+        "A value has another type than its use or annotation wants.",
+    ),
+    (
+        "type-unknown",
+        "A library function needs the dtype, rank or extents of an operand, and they are not \
+         known. An annotation or `R.match_cast` states them.",
     ),
     (
         "unclosed-bracket",
@@ -88,16 +202,44 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
     ),
     (
         "unclosed-string",
-        "A string has no closing quote on its line. Strings over several lines are written with three quotes.",
+        "A string has no closing quote on its line. Strings over several lines are written \
+         with three quotes.",
     ),
     (
         "unexpected-indent",
-        "A line is indented deeper than the one before it, which starts no block. Only lines that end in `:` do.",
+        "A line is indented deeper than the one before it, which starts no block. Only lines \
+         that end in `:` do.",
     ),
     (
         "unknown-decorator",
         "A function is decorated `@R.function` or `@T.prim_func`, a class `@I.ir_module`. Helpers inside a template \
          have no decorator.",
+    ),
+    (
+        "unknown-dtype",
+        "There is no dtype of this name. Dtypes are `float32`, `int64`, `bool` and so on.",
+    ),
+    (
+        "unknown-function",
+        "`cls.f` calls a function of the module, and there is none of this name.",
+    ),
+    (
+        "unknown-intrinsic",
+        "There is no such name at the loop level.",
+    ),
+    (
+        "unknown-name",
+        "The name is not bound here. Names are bound before their use; loop and block \
+         variables end with their loop or block.",
+    ),
+    (
+        "unknown-operator",
+        "The name is neither a primitive nor an operator of the library.",
+    ),
+    (
+        "unknown-symbol",
+        "An extent is declared before its use: by a parameter's shape, by `n = T.int64()`, or \
+         by `R.match_cast`.",
     ),
     (
         "unopened-bracket",

@@ -24,7 +24,7 @@ impl<'a> Machine<'_, 'a> {
         };
         let value = self.eval(&arg.value, frame, "")?;
         if path == "I.fail" {
-            return Err(self.constraint(value, frame));
+            return Err(self.constraint(value));
         }
         Ok(Value::Bool(value.truth(self.facts()) == Some(true)))
     }

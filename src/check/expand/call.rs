@@ -954,6 +954,13 @@ pub(crate) fn unknown_operator(
 
 /// Places in the text of the standard library become notes; the fault itself is shown at the user's call.
 fn at_template(mut fault: Fault, template: Template<'_>) -> Fault {
+    // A constraint is that of the operator that was called, not of the helper that states it.
+    if fault.code == "constraint"
+        && !fault.message.starts_with('`')
+        && !template.op().starts_with("std.")
+    {
+        fault.message = format!("`{}`: {}", template.op(), fault.message);
+    }
     let place = |span: Span| template.place(span);
     if let Some(label) = fault.primary.take() {
         match place(label.span) {

@@ -86,7 +86,7 @@ impl<'a> Machine<'_, 'a> {
                         Some(message) => self.eval(message, frame, "")?,
                         None => Value::Str("a constraint does not hold".to_string()),
                     };
-                    return Err(self.constraint(text, frame));
+                    return Err(self.constraint(text));
                 }
                 Ok(Flow::Next)
             }
@@ -105,13 +105,12 @@ impl<'a> Machine<'_, 'a> {
     }
 
     /// A constraint of a library function that the arguments break; shown at the call.
-    pub(super) fn constraint(&self, text: Value, frame: &Frame<'a>) -> super::Fault {
+    pub(super) fn constraint(&self, text: Value) -> super::Fault {
         let text = match text {
             Value::Str(text) => text,
             other => other.describe(),
         };
-        let op = frame.template.map_or("", |template| template.op());
-        Box::new(Diagnostic::error("constraint", format!("`{op}`: {text}")))
+        Box::new(Diagnostic::error("constraint", text))
     }
 
     /// Binds a name, or the names of a tuple, to a value.
