@@ -519,14 +519,16 @@ impl<'a> Machine<'_, 'a> {
                 } else {
                     attribute(&value)
                 };
-                let name = if name.is_none() && is_data {
+                // Data stay positional as long as all before them do.
+                let is_next = name.is_none() && args.len() + 1 == place;
+                let name = if is_data && is_next && args.iter().all(|arg: &Arg| arg.name.is_none())
+                {
                     None
                 } else {
                     param.map(|param| param.name.clone())
                 };
                 args.push(Arg { name, value });
             }
-            args.sort_by_key(|arg| arg.name.is_some());
         }
         let hint = match hint {
             "=" => "",
