@@ -449,7 +449,7 @@ pub fn define_manifest(asm: &mut Assembler, manifest: &str) -> Result<(), Diagno
     let id = asm.declare_data("irc.manifest", Linkage::Local, false)?;
     let mut data = DataDescription::new();
     data.define(manifest.bytes().chain([0]).collect());
-    data.custom_section = Some(format!(",{}", crate::codegen::MANIFEST_SECTION));
+    data.custom_section = Some(crate::codegen::MANIFEST_SECTION.to_owned());
     asm.define_data(id, &data)?;
     define(asm, "net_manifest", Linkage::Export, &[], &[I64], |f| {
         let text = f.data_of("irc.manifest", Linkage::Local, false);

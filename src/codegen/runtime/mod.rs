@@ -94,7 +94,7 @@ fn define_lifetime(asm: &mut Assembler) -> Result<(), Diagnostic> {
         let func = asm.declare(func, Linkage::Local, &[], &[])?;
         let mut data = DataDescription::new();
         data.define(vec![0; 8].into_boxed_slice());
-        data.custom_section = Some(format!(",{section}"));
+        data.custom_section = Some(section.to_owned());
         data.set_align(8);
         let func = asm.func_in_data(func, &mut data);
         data.write_function_addr(0, func);
