@@ -44,6 +44,7 @@ pub const PIPELINE: &[(&str, Stage)] = &[
     ("fold_constants", Stage::Optimized),
     ("common_subexpr", Stage::Optimized),
     ("dead_code", Stage::Optimized),
+    ("hoist_constants", Stage::Optimized),
     ("channels_last", Stage::Optimized),
     ("simplify", Stage::Optimized),
     ("fold_constants", Stage::Optimized),

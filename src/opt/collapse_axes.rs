@@ -47,7 +47,10 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
 
 /// The shapes that a collapsed function takes and gives.
 struct Collapsed {
-    params: Vec<Vec<Dim>>,
+    /// One shape a parameter; none for a scalar.
+    params: Vec<Option<Vec<Dim>>>,
+    /// Symbols that the new shapes no longer bind, passed after all else.
+    symbols: Vec<Name>,
     results: Vec<Vec<Dim>>,
 }
 
@@ -230,13 +233,15 @@ fn rewrite(func: &Func, info: &FuncInfo, plan: &Plan, matrix: Option<&Name>) -> 
         [one] => Some(one.clone()),
         _ => Some(Expr::call("R.Tuple", types)),
     };
+    let is_tensor = |name: &Name| info.vars.get(name).and_then(Type::as_known_tensor).is_some();
     let params = func
         .params
         .iter()
-        .map(|param| shape_of(&param.name))
+        .map(|param| is_tensor(&param.name).then(|| shape_of(&param.name)))
         .collect();
+    let symbols = super::graph::bind_free_symbols(&mut new);
     let results = names.iter().map(shape_of).collect();
-    (new, Collapsed { params, results })
+    (new, Collapsed { params, symbols, results })
 }
 
 /// Attributes that speak of shapes and axes.
@@ -317,7 +322,7 @@ fn rewrite_calls(
                 .map(|(_, shape)| shape)
         };
         for (arg, shape) in super::graph::args_mut(value).iter_mut().zip(&callee.params) {
-            let Some(name) = arg.value.as_name().cloned() else {
+            let (Some(name), Some(shape)) = (arg.value.as_name().cloned(), shape) else {
                 continue;
             };
             if shape_of(&name) != Some(shape.as_slice()) {
@@ -325,6 +330,10 @@ fn rewrite_calls(
                 out.push(Stmt::bind(&view, reshape(&arg.value, shape)).at(stmt.span));
                 arg.value = Expr::name(view);
             }
+        }
+        if let ExprKind::Call { args, .. } = &mut value.kind {
+            let symbols = callee.symbols.iter().map(Expr::name);
+            args.extend(symbols.map(|value| irc_syntax::Arg { name: None, value }));
         }
         let results = bound_names(target);
         let mut views = Vec::new();

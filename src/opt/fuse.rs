@@ -501,6 +501,7 @@ impl<'a> Fuser<'a> {
         body.insert(0, Stmt::expr(Expr::call("R.func_attr", [attrs])));
         func.ret = Some(ty);
         func.body = body;
+        inputs.extend(super::graph::bind_free_symbols(&mut func));
         (func, inputs)
     }
 

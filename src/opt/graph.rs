@@ -339,3 +339,25 @@ pub fn names_of(func: &Func) -> BTreeSet<Name> {
     walk(&func.body, &mut names);
     names
 }
+
+/// Makes parameters of the symbols that a function reads and that no dim of a parameter is, and returns them in order:
+/// a call has to pass them.
+pub fn bind_free_symbols(func: &mut Func) -> Vec<Name> {
+    let mut bound = names_of(func);
+    let mut read = BTreeSet::new();
+    for param in &func.params {
+        let Some(ty) = &param.ty else { continue };
+        let dims = ty.positional().next().and_then(Expr::as_items).unwrap_or_default();
+        bound.extend(dims.iter().filter_map(|dim| dim.as_name().cloned()));
+        read.extend(names_in(ty));
+    }
+    for stmt in &func.body {
+        for_each_expr(stmt, &mut |expr| read.extend(names_in(expr)));
+    }
+    read.extend(func.ret.iter().flat_map(names_in));
+    let free: Vec<Name> = read.into_iter().filter(|name| !bound.contains(name)).collect();
+    for name in &free {
+        func.params.push(irc_syntax::Param::new(name, Expr::path("T.int64")));
+    }
+    free
+}

@@ -375,10 +375,14 @@ impl Lower<'_> {
         });
         let mut bound = BTreeSet::new();
         let mut params = Vec::new();
+        let mut scalar_params = BTreeSet::new();
         let inputs = func.params.iter().map(|param| &param.name);
         for name in inputs.clone().chain(results) {
             let Some((dtype, shape)) = self.info.vars.get(name).and_then(Type::as_known_tensor)
             else {
+                // A scalar parameter: a symbol that no buffer binds.
+                prim.params.push(Param::new(name, Expr::path("T.int64")));
+                scalar_params.insert(name.clone());
                 continue;
             };
             bound.extend(shape.iter().filter_map(Dim::as_sym).cloned());
@@ -411,6 +415,7 @@ impl Lower<'_> {
                 ("tirx.noalias".to_owned(), Expr::bool(true)),
             ])],
         ))];
+        bound.retain(|name| !scalar_params.contains(name));
         prim.body.extend(
             bound
                 .iter()
