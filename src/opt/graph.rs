@@ -21,6 +21,8 @@ pub fn bound_names(target: &Expr) -> Vec<Name> {
 pub fn for_each_name(expr: &Expr, visit: &mut impl FnMut(&Name)) {
     match &expr.kind {
         ExprKind::Name(name) => visit(name),
+        ExprKind::Attr { value, .. }
+            if value.as_name().is_some_and(|name| matches!(name.as_str(), "R" | "T" | "I" | "cls")) => {}
         ExprKind::Attr { value, .. } | ExprKind::Unary { value, .. } | ExprKind::Starred(value) => {
             for_each_name(value, visit);
         }
