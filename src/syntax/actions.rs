@@ -10,6 +10,8 @@ use crate::literal;
 use crate::ops::{COMPARE_LEVEL, POW_LEVEL};
 use crate::token::Tok;
 use lalrpop_util::{ErrorRecovery, ParseError};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Namespace, old member, today's member. `R.Prim("int64")` is read in [`Cx::call`].
 pub const ALIASES: [(&str, &str, &str); 4] = [
@@ -70,8 +72,32 @@ pub struct Cx<'a> {
     pub diagnostics: Vec<Diagnostic>,
     /// Faults found by the parser, to be worded.
     pub errors: Vec<ParseError<u32, Tok<'a>, ()>>,
+    /// The names met so far; each text is kept once.
+    names: HashMap<&'a str, Name, BuildHasherDefault<Fnv>>,
     /// The class, once it has been read.
     pub class: Option<Class>,
+}
+
+/// The FNV-1a hash, which is quick for words.
+#[derive(Clone, Copy)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl<'a> Cx<'a> {
@@ -82,8 +108,17 @@ impl<'a> Cx<'a> {
             file,
             diagnostics: Vec::new(),
             errors: Vec::new(),
+            names: HashMap::default(),
             class: None,
         }
+    }
+
+    /// The name of a text, shared with every other place that has it.
+    pub fn intern(&mut self, text: &'a str) -> Name {
+        self.names
+            .entry(text)
+            .or_insert_with(|| Name::from(text))
+            .clone()
     }
 
     fn span(&self, lo: u32, hi: u32) -> Option<Span> {
@@ -187,7 +222,7 @@ impl<'a> Cx<'a> {
         lo: u32,
         decorators: Vec<Expr>,
         name: (u32, Name, u32),
-        params: Vec<Param>,
+        params: Vec<Box<Param>>,
         ret: Option<Expr>,
         mut body: Vec<Stmt>,
         hi: u32,
@@ -204,7 +239,7 @@ impl<'a> Cx<'a> {
             func.decorator = args;
         }
         func.doc = take_doc(&mut body);
-        func.params = params;
+        func.params = unbox(params);
         func.ret = ret;
         func.body = body;
         func.span = self.span(lo, hi);
@@ -272,14 +307,14 @@ impl<'a> Cx<'a> {
         ty: Option<Expr>,
         default: Option<Expr>,
         hi: u32,
-    ) -> Param {
-        Param {
+    ) -> Box<Param> {
+        Box::new(Param {
             name,
             ty,
             default,
             trivia: Trivia::default(),
             span: self.span(lo, hi),
-        }
+        })
     }
 
     // ---- expressions ----
@@ -290,8 +325,9 @@ impl<'a> Cx<'a> {
     }
 
     /// A name.
-    pub fn name(&self, lo: u32, text: &str, hi: u32) -> Expr {
-        self.expr(lo, ExprKind::Name(Name::from(text)), hi)
+    pub fn name(&mut self, lo: u32, text: &'a str, hi: u32) -> Expr {
+        let name = self.intern(text);
+        self.expr(lo, ExprKind::Name(name), hi)
     }
 
     /// An integer literal.
@@ -630,10 +666,10 @@ pub fn with_stmt(context: Expr, target: Option<Expr>, body: Vec<Stmt>) -> Box<St
     })
 }
 
-/// The statements out of the boxes that keep the parser's stack small.
+/// The values out of the boxes that keep the parser's stack small.
 #[allow(clippy::vec_box)]
-pub fn unbox(stmts: Vec<Box<Stmt>>) -> Vec<Stmt> {
-    stmts.into_iter().map(|stmt| *stmt).collect()
+pub fn unbox<T>(boxes: Vec<Box<T>>) -> Vec<T> {
+    boxes.into_iter().map(|value| *value).collect()
 }
 
 /// The dotted name and the arguments of a decorator.

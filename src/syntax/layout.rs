@@ -317,6 +317,10 @@ impl<'a> Layout<'a> {
         }
         if self.line.first.is_none() {
             self.start_line(tok, lo);
+            if self.block_weight >= MAX_NESTING {
+                self.give_up(lo);
+                return;
+            }
         }
         self.fresh = false;
         self.line.last = Some(tok);
@@ -382,7 +386,6 @@ impl<'a> Layout<'a> {
                 block.elifs += 1;
                 self.block_weight += 1;
             }
-            self.check_block_weight(lo);
         } else if tok != Tok::Else {
             if let Some(block) = self.blocks.last_mut() {
                 self.block_weight -= block.elifs;
@@ -391,14 +394,18 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn check_block_weight(&mut self, at: u32) {
-        if self.block_weight == MAX_NESTING {
-            self.diagnostics.push(too_deep(self.span(at, at)));
+    /// Ends the text where its blocks nest too deep; what follows is not read.
+    fn give_up(&mut self, at: u32) {
+        self.diagnostics
+            .push(too_deep(self.span(at, at)).note("the text below this line has not been read"));
+        self.queue.push_back((at, Tok::Bad, at));
+        self.line.is_bad = true;
+        self.line_end = at;
+        self.end_line(at, at);
+        for _ in 1..self.blocks.len() {
+            self.queue.push_back((at, Tok::Dedent, at));
         }
-        if self.block_weight >= MAX_NESTING {
-            self.queue.push_back((at, Tok::Bad, at));
-            self.line.is_bad = true;
-        }
+        self.finished = true;
     }
 
     /// Brings the block structure to the column of a new line.
@@ -456,7 +463,6 @@ impl<'a> Layout<'a> {
         self.queue.push_back((lo, Tok::Indent, lo));
         self.blocks.push(Block { column, elifs: 0 });
         self.block_weight += 1;
-        self.check_block_weight(lo);
     }
 
     fn tolerate(&mut self, column: u32, lo: u32, code: &'static str, message: &str) {

@@ -4,6 +4,7 @@ mod carets;
 mod check;
 mod cli;
 mod kernel;
+mod hostile;
 mod laws;
 mod opt;
 mod reference;
@@ -85,6 +86,7 @@ pub fn trials() -> Vec<Trial> {
             }
         }
     }
+    trials.extend(hostile::trials());
     trials.extend(laws::trials());
     trials.extend(reference::trials());
     trials
