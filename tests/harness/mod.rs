@@ -3,8 +3,8 @@
 mod carets;
 mod check;
 mod cli;
-mod kernel;
 mod hostile;
+mod kernel;
 mod laws;
 mod opt;
 mod reference;
