@@ -19,13 +19,17 @@ pub fn run(case: &Case, _path: &Path) -> Outcome {
     let region = find_region(&func.body, &mut env).ok_or("there is no region")?;
     let mut parts = vec![source.clone()];
     for part in &case.parts[1..] {
-        let lanes = part.label.strip_prefix("vir ").and_then(|lanes| lanes.parse().ok());
+        let lanes = part
+            .label
+            .strip_prefix("vir ")
+            .and_then(|lanes| lanes.parse().ok());
         let lanes = lanes.ok_or("parts are called `vir 8` or `vir 16`")?;
         let text = match lower(region, &env, lanes) {
             None => "refused".to_owned(),
             Some((func, args)) => {
                 let text = vir_text::print(&func);
-                let back = vir_text::parse(&text).map_err(|line| format!("line {line}:\n{text}"))?;
+                let back =
+                    vir_text::parse(&text).map_err(|line| format!("line {line}:\n{text}"))?;
                 if back.body != func.body {
                     return Err(format!("the vector IR reads back changed:\n{text}"));
                 }
@@ -46,10 +50,20 @@ fn env_of(func: &Func) -> Result<Env, String> {
         let name = param.name.clone();
         if ty.is_call_of("T.Buffer") {
             let mut args = ty.positional();
-            let shape = args.next().and_then(Expr::as_items).ok_or("a buffer has no shape")?;
+            let shape = args
+                .next()
+                .and_then(Expr::as_items)
+                .ok_or("a buffer has no shape")?;
             let dtype = args.next().and_then(Expr::as_str).unwrap_or("float32");
             let dtype = DType::from_name(dtype).ok_or("no such dtype")?;
-            env.buffers.insert(name, Buffer { dtype, shape: shape.to_vec(), strides: None });
+            env.buffers.insert(
+                name,
+                Buffer {
+                    dtype,
+                    shape: shape.to_vec(),
+                    strides: None,
+                },
+            );
         } else {
             let path = ty.as_path().ok_or("not a scalar type")?;
             let dtype = DType::from_name(path.trim_start_matches("T.")).ok_or("no such dtype")?;

@@ -48,7 +48,9 @@ impl Poly {
 
     /// The products and their coefficients.
     pub fn terms(&self) -> impl Iterator<Item = (&[Atom], i64)> {
-        self.terms.iter().map(|(factors, &coefficient)| (factors.as_slice(), coefficient))
+        self.terms
+            .iter()
+            .map(|(factors, &coefficient)| (factors.as_slice(), coefficient))
     }
 
     /// Number of products.

@@ -79,7 +79,13 @@ const LN2_HIGH: f32 = 0.693_145_75;
 const LN2_LOW: f32 = 1.428_606_8e-6;
 
 /// `(exp(r) - 1 - r) / r²` for |r| ≤ ln 2 / 2.
-const EXP: [f32; 5] = [0.499_999_94, 0.166_665_21, 0.041_668_266, 0.008_368_677, 0.001_382_073_4];
+const EXP: [f32; 5] = [
+    0.499_999_94,
+    0.166_665_21,
+    0.041_668_266,
+    0.008_368_677,
+    0.001_382_073_4,
+];
 
 /// `exp(x) = 2ⁿ (1 + q)`: n as i32, and q. `low` is added to the reduced argument.
 fn exp_parts(b: &mut Builder, x: Reg, low: Option<Reg>) -> (Reg, Reg) {
@@ -151,7 +157,13 @@ pub fn sigmoid(b: &mut Builder, x: Reg) -> Reg {
 }
 
 /// `(tanh(x) / x - 1) / x²` over x², for |x| ≤ 0.63.
-const TANH: [f32; 5] = [-0.333_332_78, 0.133_313_22, -0.053_729_367, 0.020_604_296, -0.005_665_064];
+const TANH: [f32; 5] = [
+    -0.333_332_78,
+    0.133_313_22,
+    -0.053_729_367,
+    0.020_604_296,
+    -0.005_665_064,
+];
 
 /// `tanh(x)`
 pub fn tanh(b: &mut Builder, x: Reg) -> Reg {
@@ -175,14 +187,31 @@ pub fn tanh(b: &mut Builder, x: Reg) -> Reg {
 }
 
 /// `erf(x) / x - 1` over x², for |x| ≤ 0.93.
-const ERF_NEAR: [f32; 6] =
-    [0.128_379_15, -0.376_124_9, 0.112_817_31, -0.026_762_966, 0.004_987_352, -0.000_595_957_86];
+const ERF_NEAR: [f32; 6] = [
+    0.128_379_15,
+    -0.376_124_9,
+    0.112_817_31,
+    -0.026_762_966,
+    0.004_987_352,
+    -0.000_595_957_86,
+];
 /// `log2(1 - erf(t)) / t` for t from 0.92 to 4.
-const ERF_FAR: [f32; 6] =
-    [-1.628_102_1, -0.917_147_7, -0.151_860_68, 0.033_023_2, -0.004_638_191, 0.000_308_714_57];
+const ERF_FAR: [f32; 6] = [
+    -1.628_102_1,
+    -0.917_147_7,
+    -0.151_860_68,
+    0.033_023_2,
+    -0.004_638_191,
+    0.000_308_714_57,
+];
 /// `(2ʳ - 1) / r` for |r| ≤ 1/2, as good as a small part of a result needs.
-const EXP2_ROUGH: [f32; 5] =
-    [0.693_147, 0.240_222_47, 0.055_507_11, 0.009_671_292, 0.001_326_953_5];
+const EXP2_ROUGH: [f32; 5] = [
+    0.693_147,
+    0.240_222_47,
+    0.055_507_11,
+    0.009_671_292,
+    0.001_326_953_5,
+];
 
 /// `erf(x)`
 pub fn erf(b: &mut Builder, x: Reg) -> Reg {
@@ -244,7 +273,10 @@ fn split_exponent(b: &mut Builder, x: Reg, start: f32) -> (Reg, Reg) {
     let part = b.bin(BinOp::Shl, exponent, by);
     let mantissa = b.bin(BinOp::Sub, bits, part);
     let exponent = b.un(UnOp::ToFloat, exponent);
-    (b.bin(BinOp::Add, exponent, shift), b.cast(Ty::F32, mantissa))
+    (
+        b.bin(BinOp::Add, exponent, shift),
+        b.cast(Ty::F32, mantissa),
+    )
 }
 
 /// `log(x)`
@@ -272,7 +304,12 @@ pub fn log(b: &mut Builder, x: Reg) -> Reg {
 /// π / 2 in three parts, the first ones with few bits.
 const HALF_PI: [f32; 3] = [1.570_796, 3.139_164_7e-7, 5.390_302_5e-15];
 /// `(sin(r) / r - 1) / r²` over r², for |r| ≤ π / 4.
-const SIN: [f32; 4] = [-0.166_666_67, 0.008_333_379, -0.000_198_530_72, 2.832_680_1e-6];
+const SIN: [f32; 4] = [
+    -0.166_666_67,
+    0.008_333_379,
+    -0.000_198_530_72,
+    2.832_680_1e-6,
+];
 /// `(cos(r) - 1 + r² / 2) / r⁴` over r², for |r| ≤ π / 4.
 const COS: [f32; 3] = [0.041_666_646, -0.001_388_731, 2.443_233_6e-5];
 

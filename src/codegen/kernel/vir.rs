@@ -452,7 +452,11 @@ impl Inst {
 impl Mem {
     /// `[base + disp]`.
     pub fn at(base: Reg, disp: i32) -> Self {
-        Self { base, index: None, disp }
+        Self {
+            base,
+            index: None,
+            disp,
+        }
     }
 
     /// Calls `f` with every register of the address.
@@ -465,7 +469,7 @@ impl Mem {
 }
 
 /// Makes a [`Func`] instruction by instruction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Builder {
     lanes: u8,
     types: Vec<Ty>,
@@ -490,7 +494,11 @@ impl Builder {
     pub fn finish(mut self) -> Func {
         let mut body = self.head;
         body.append(&mut self.blocks.remove(0));
-        Func { lanes: self.lanes, types: self.types, body }
+        Func {
+            lanes: self.lanes,
+            types: self.types,
+            body,
+        }
     }
 
     /// Lanes of a vector.
@@ -556,7 +564,10 @@ impl Builder {
 
     /// Whether a register is a constant, and its bits.
     pub fn as_constant(&self, reg: Reg) -> Option<u32> {
-        self.consts.iter().find(|(_, other)| **other == reg).map(|((_, bits), _)| *bits)
+        self.consts
+            .iter()
+            .find(|(_, other)| **other == reg)
+            .map(|((_, bits), _)| *bits)
     }
 
     /// `a op b` on integers.
@@ -581,7 +592,11 @@ impl Builder {
     /// The same bits as another type of lanes.
     pub fn cast(&mut self, ty: Ty, a: Reg) -> Reg {
         let dst = self.reg(ty);
-        self.push(Inst::Un { op: UnOp::Copy, dst, a });
+        self.push(Inst::Un {
+            op: UnOp::Copy,
+            dst,
+            a,
+        });
         dst
     }
 
@@ -595,14 +610,26 @@ impl Builder {
     /// `a * b + c`.
     pub fn fma(&mut self, a: Reg, b: Reg, c: Reg) -> Reg {
         let dst = self.reg(Ty::F32);
-        self.push(Inst::Fma { neg: false, dst, a, b, c });
+        self.push(Inst::Fma {
+            neg: false,
+            dst,
+            a,
+            b,
+            c,
+        });
         dst
     }
 
     /// `c - a * b`.
     pub fn fnma(&mut self, a: Reg, b: Reg, c: Reg) -> Reg {
         let dst = self.reg(Ty::F32);
-        self.push(Inst::Fma { neg: true, dst, a, b, c });
+        self.push(Inst::Fma {
+            neg: true,
+            dst,
+            a,
+            b,
+            c,
+        });
         dst
     }
 
@@ -664,6 +691,10 @@ impl Builder {
                 _ => {}
             }
         }
-        self.push(Inst::Un { op: UnOp::Copy, dst: to, a: from });
+        self.push(Inst::Un {
+            op: UnOp::Copy,
+            dst: to,
+            a: from,
+        });
     }
 }

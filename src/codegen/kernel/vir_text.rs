@@ -53,19 +53,34 @@ const ELEMS: [(&str, Elem); 5] = [
     ("i8", Elem::I8),
     ("u8", Elem::U8),
 ];
-const TYPES: [(&str, Ty); 4] = [("i", Ty::Int), ("f", Ty::F32), ("d", Ty::I32), ("m", Ty::Mask)];
+const TYPES: [(&str, Ty); 4] = [
+    ("i", Ty::Int),
+    ("f", Ty::F32),
+    ("d", Ty::I32),
+    ("m", Ty::Mask),
+];
 
 fn name_in<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    table.iter().find(|(_, other)| other == value).map_or("?", |(name, _)| name)
+    table
+        .iter()
+        .find(|(_, other)| other == value)
+        .map_or("?", |(name, _)| name)
 }
 
 fn value_in<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
-    table.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
+    table
+        .iter()
+        .find(|(other, _)| *other == name)
+        .map(|(_, value)| *value)
 }
 
 /// A function as text.
 pub fn print(func: &Func) -> String {
-    let mut printer = Printer { func, text: format!("lanes {}\n", func.lanes), depth: 0 };
+    let mut printer = Printer {
+        func,
+        text: format!("lanes {}\n", func.lanes),
+        depth: 0,
+    };
     printer.block(&func.body);
     printer.text
 }
@@ -113,13 +128,23 @@ impl Printer<'_> {
     fn block(&mut self, block: &[Inst]) {
         for inst in block {
             match inst {
-                Inst::Loop { counter, count, body } => {
+                Inst::Loop {
+                    counter,
+                    count,
+                    body,
+                } => {
                     let head = format!("loop {} = {} {{", self.reg(*counter), self.src(*count));
                     self.line(&head);
                     self.nested(body);
                     self.line("}");
                 }
-                Inst::If { op, a, b, then, orelse } => {
+                Inst::If {
+                    op,
+                    a,
+                    b,
+                    then,
+                    orelse,
+                } => {
                     let (op, a, b) = (name_in(&CMP_OPS, op), self.src(*a), self.src(*b));
                     self.line(&format!("if {op} {a} {b} {{"));
                     self.nested(then);
@@ -155,7 +180,12 @@ impl Printer<'_> {
             Inst::Const { bits, .. } => format!("const {bits:#010x}"),
             Inst::Move { src, .. } => format!("move {}", self.src(*src)),
             Inst::Int { op, a, b, .. } => {
-                format!("{} {} {}", name_in(&INT_OPS, op), self.src(*a), self.src(*b))
+                format!(
+                    "{} {} {}",
+                    name_in(&INT_OPS, op),
+                    self.src(*a),
+                    self.src(*b)
+                )
             }
             Inst::Splat { src, .. } => format!("splat {}", r(src)),
             Inst::Iota { .. } => "iota".to_owned(),
@@ -165,24 +195,47 @@ impl Printer<'_> {
                 format!("{} {} {}", name_in(&BIN_OPS, op), r(a), r(b))
             }
             Inst::Fma { neg, a, b, c, .. } => {
-                format!("{} {} {} {}", if *neg { "fnma" } else { "fma" }, r(a), r(b), r(c))
+                format!(
+                    "{} {} {} {}",
+                    if *neg { "fnma" } else { "fma" },
+                    r(a),
+                    r(b),
+                    r(c)
+                )
             }
             Inst::Cmp { op, a, b, .. } => {
                 format!("{} {} {}", name_in(&CMP_OPS, op), r(a), r(b))
             }
             Inst::Select { mask, a, b, .. } => format!("select {} {} {}", r(mask), r(a), r(b)),
-            Inst::Load { elem, mem, mask, .. } => {
-                format!("load {} {}{}", name_in(&ELEMS, elem), self.mem(mem), self.under(*mask))
+            Inst::Load {
+                elem, mem, mask, ..
+            } => {
+                format!(
+                    "load {} {}{}",
+                    name_in(&ELEMS, elem),
+                    self.mem(mem),
+                    self.under(*mask)
+                )
             }
             Inst::Broadcast { elem, mem, .. } => {
                 format!("broadcast {} {}", name_in(&ELEMS, elem), self.mem(mem))
             }
-            Inst::Store { elem, mem, src, mask } => {
+            Inst::Store {
+                elem,
+                mem,
+                src,
+                mask,
+            } => {
                 let (elem, to) = (name_in(&ELEMS, elem), self.mem(mem));
                 format!("store {elem} {to} {}{}", r(src), self.under(*mask))
             }
             Inst::StoreOne { elem, mem, src } => {
-                format!("store_one {} {} {}", name_in(&ELEMS, elem), self.mem(mem), r(src))
+                format!(
+                    "store_one {} {} {}",
+                    name_in(&ELEMS, elem),
+                    self.mem(mem),
+                    r(src)
+                )
             }
             Inst::Reduce { op, src, .. } => format!("reduce {} {}", name_in(&BIN_OPS, op), r(src)),
             Inst::Loop { .. } | Inst::If { .. } => String::new(),
@@ -195,15 +248,26 @@ impl Printer<'_> {
 /// # Errors
 /// The number of the first line that is not vector IR.
 pub fn parse(text: &str) -> Result<Func, usize> {
-    let mut parser = Parser { lines: text.lines().collect(), at: 0, types: Vec::new() };
-    let lanes = parser.lines.first().and_then(|line| line.strip_prefix("lanes ")?.parse().ok());
+    let mut parser = Parser {
+        lines: text.lines().collect(),
+        at: 0,
+        types: Vec::new(),
+    };
+    let lanes = parser
+        .lines
+        .first()
+        .and_then(|line| line.strip_prefix("lanes ")?.parse().ok());
     parser.at = 1;
     let body = parser.block(0).ok_or(parser.at)?;
     let lanes = lanes.ok_or(1usize)?;
     if parser.at < parser.lines.len() {
         return Err(parser.at + 1);
     }
-    let types = parser.types.iter().map(|ty| ty.unwrap_or(Ty::Int)).collect();
+    let types = parser
+        .types
+        .iter()
+        .map(|ty| ty.unwrap_or(Ty::Int))
+        .collect();
     Ok(Func { lanes, types, body })
 }
 
@@ -228,7 +292,11 @@ impl Parser<'_> {
                     let (counter, count) = (self.reg(counter)?, self.src(count)?);
                     let body = self.block(depth + 1)?;
                     self.close("}")?;
-                    Inst::Loop { counter, count, body }
+                    Inst::Loop {
+                        counter,
+                        count,
+                        body,
+                    }
                 }
                 ["if", op, a, b, "{"] => {
                     let op = value_in(&CMP_OPS, op)?;
@@ -239,7 +307,13 @@ impl Parser<'_> {
                         orelse = self.block(depth + 1)?;
                     }
                     self.close("}")?;
-                    Inst::If { op, a, b, then, orelse }
+                    Inst::If {
+                        op,
+                        a,
+                        b,
+                        then,
+                        orelse,
+                    }
                 }
                 [dst, "=", what @ ..] => {
                     let dst = self.reg(dst)?;
@@ -278,7 +352,10 @@ impl Parser<'_> {
     fn mem<'w>(&mut self, words: &'w [&'w str]) -> Option<(Mem, &'w [&'w str])> {
         let len = words.iter().position(|word| word.ends_with(']'))? + 1;
         let (mem, rest) = words.split_at(len);
-        let mem: Vec<&str> = mem.iter().map(|word| word.trim_matches(['[', ']'])).collect();
+        let mem: Vec<&str> = mem
+            .iter()
+            .map(|word| word.trim_matches(['[', ']']))
+            .collect();
         let (base, mut more) = mem.split_first()?;
         let mut res = Mem::at(self.reg(base)?, 0);
         while let [sign, part, behind @ ..] = more {
@@ -305,58 +382,110 @@ impl Parser<'_> {
     fn value(&mut self, dst: Reg, what: &[&str]) -> Option<Inst> {
         let is_int = self.types[dst.0 as usize] == Some(Ty::Int);
         Some(match what {
-            ["arg", slot] => Inst::Arg { dst, slot: slot.parse().ok()? },
-            ["const", bits] => {
-                Inst::Const { dst, bits: u32::from_str_radix(bits.strip_prefix("0x")?, 16).ok()? }
-            }
-            ["move", src] => Inst::Move { dst, src: self.src(src)? },
-            ["splat", src] => Inst::Splat { dst, src: self.reg(src)? },
+            ["arg", slot] => Inst::Arg {
+                dst,
+                slot: slot.parse().ok()?,
+            },
+            ["const", bits] => Inst::Const {
+                dst,
+                bits: u32::from_str_radix(bits.strip_prefix("0x")?, 16).ok()?,
+            },
+            ["move", src] => Inst::Move {
+                dst,
+                src: self.src(src)?,
+            },
+            ["splat", src] => Inst::Splat {
+                dst,
+                src: self.reg(src)?,
+            },
             ["iota"] => Inst::Iota { dst },
-            ["lanes", count] => Inst::Lanes { dst, count: self.reg(count)? },
-            ["select", mask, a, b] => {
-                Inst::Select { dst, mask: self.reg(mask)?, a: self.reg(a)?, b: self.reg(b)? }
-            }
+            ["lanes", count] => Inst::Lanes {
+                dst,
+                count: self.reg(count)?,
+            },
+            ["select", mask, a, b] => Inst::Select {
+                dst,
+                mask: self.reg(mask)?,
+                a: self.reg(a)?,
+                b: self.reg(b)?,
+            },
             [op @ ("fma" | "fnma"), a, b, c] => {
                 let (a, b, c) = (self.reg(a)?, self.reg(b)?, self.reg(c)?);
-                Inst::Fma { neg: *op == "fnma", dst, a, b, c }
+                Inst::Fma {
+                    neg: *op == "fnma",
+                    dst,
+                    a,
+                    b,
+                    c,
+                }
             }
-            ["reduce", op, src] => {
-                Inst::Reduce { op: value_in(&BIN_OPS, op)?, dst, src: self.reg(src)? }
-            }
+            ["reduce", op, src] => Inst::Reduce {
+                op: value_in(&BIN_OPS, op)?,
+                dst,
+                src: self.reg(src)?,
+            },
             ["load", elem, rest @ ..] => {
                 let elem = value_in(&ELEMS, elem)?;
                 let (mem, rest) = self.mem(rest)?;
-                Inst::Load { dst, elem, mem, mask: self.under(rest)? }
+                Inst::Load {
+                    dst,
+                    elem,
+                    mem,
+                    mask: self.under(rest)?,
+                }
             }
             ["broadcast", elem, rest @ ..] => {
                 let elem = value_in(&ELEMS, elem)?;
-                let (mem, []) = self.mem(rest)? else { return None };
+                let (mem, []) = self.mem(rest)? else {
+                    return None;
+                };
                 Inst::Broadcast { dst, elem, mem }
             }
             [op, a, b] if is_int => {
                 let op = value_in(&INT_OPS, op)?;
-                Inst::Int { op, dst, a: self.src(a)?, b: self.src(b)? }
+                Inst::Int {
+                    op,
+                    dst,
+                    a: self.src(a)?,
+                    b: self.src(b)?,
+                }
             }
             [op, a, b] => {
                 let (a, b) = (self.reg(a)?, self.reg(b)?);
                 match value_in(&CMP_OPS, op) {
                     Some(op) => Inst::Cmp { op, dst, a, b },
-                    None => Inst::Bin { op: value_in(&BIN_OPS, op)?, dst, a, b },
+                    None => Inst::Bin {
+                        op: value_in(&BIN_OPS, op)?,
+                        dst,
+                        a,
+                        b,
+                    },
                 }
             }
-            [op, a] => Inst::Un { op: value_in(&UN_OPS, op)?, dst, a: self.reg(a)? },
+            [op, a] => Inst::Un {
+                op: value_in(&UN_OPS, op)?,
+                dst,
+                a: self.reg(a)?,
+            },
             _ => return None,
         })
     }
 
     fn effect(&mut self, what: &[&str]) -> Option<Inst> {
-        let [op, elem, rest @ ..] = what else { return None };
+        let [op, elem, rest @ ..] = what else {
+            return None;
+        };
         let elem = value_in(&ELEMS, elem)?;
         let (mem, rest) = self.mem(rest)?;
         let (src, rest) = rest.split_first()?;
         let src = self.reg(src)?;
         match (*op, rest) {
-            ("store", rest) => Some(Inst::Store { elem, mem, src, mask: self.under(rest)? }),
+            ("store", rest) => Some(Inst::Store {
+                elem,
+                mem,
+                src,
+                mask: self.under(rest)?,
+            }),
             ("store_one", []) => Some(Inst::StoreOne { elem, mem, src }),
             _ => None,
         }

@@ -146,7 +146,14 @@ struct Ranges<'a> {
 
 impl<'a> Ranges<'a> {
     fn new(func: &Func, temps: &'a dyn Fn(&Inst) -> u8) -> Self {
-        let empty = Interval { start: u32::MAX, end: 0, weight: 0.0, writes: 0, hard: false, hint: None };
+        let empty = Interval {
+            start: u32::MAX,
+            end: 0,
+            weight: 0.0,
+            writes: 0,
+            hard: false,
+            hint: None,
+        };
         Self {
             intervals: vec![empty; func.types.len()],
             temps,
@@ -253,9 +260,10 @@ impl<'a> Ranges<'a> {
 fn hard_sources(inst: &Inst) -> [Option<Reg>; 2] {
     use crate::codegen::kernel::vir::BinOp;
     match inst {
-        Inst::Bin { op: BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor, .. } => {
-            [None, None]
-        }
+        Inst::Bin {
+            op: BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor,
+            ..
+        } => [None, None],
         Inst::Bin { a, .. } | Inst::Cmp { a, .. } => [Some(*a), None],
         Inst::Select { mask, b, .. } => [Some(*mask), Some(*b)],
         Inst::Store { src, mask, .. } => [Some(*src), *mask],
@@ -269,8 +277,14 @@ fn hint(inst: &Inst) -> Option<Reg> {
     match inst {
         Inst::Fma { c, .. } => Some(*c),
         Inst::Un { a, .. } | Inst::Bin { a, .. } => Some(*a),
-        Inst::Move { src: crate::codegen::kernel::vir::Src::Reg(reg), .. } => Some(*reg),
-        Inst::Int { a: crate::codegen::kernel::vir::Src::Reg(reg), .. } => Some(*reg),
+        Inst::Move {
+            src: crate::codegen::kernel::vir::Src::Reg(reg),
+            ..
+        } => Some(*reg),
+        Inst::Int {
+            a: crate::codegen::kernel::vir::Src::Reg(reg),
+            ..
+        } => Some(*reg),
         _ => None,
     }
 }
@@ -327,7 +341,15 @@ impl<'a> Placer<'a> {
         };
         let temp_at = scan.temp_at;
         let active = [Vec::new(), Vec::new(), Vec::new()];
-        Self { func, limits, intervals, temp_at, homes, res, active }
+        Self {
+            func,
+            limits,
+            intervals,
+            temp_at,
+            homes,
+            res,
+            active,
+        }
     }
 
     fn place(mut self) -> Allocation {
@@ -378,7 +400,9 @@ impl<'a> Placer<'a> {
             })
             .chain(busy.iter().filter(|_| class == Class::Vec).map(|&(_, n)| n))
             .collect();
-        (0..self.limits.of(class)).filter(|n| !taken.contains(n)).collect()
+        (0..self.limits.of(class))
+            .filter(|n| !taken.contains(n))
+            .collect()
     }
 
     fn place_reg(&mut self, reg: u32, start: u32, busy: &[(u32, u8)]) {
@@ -386,10 +410,12 @@ impl<'a> Placer<'a> {
         self.retire(class, start);
         let free = self.free(class, busy);
         let interval = self.intervals[reg as usize];
-        let hinted = interval.hint.and_then(|hint| match self.res.locs[hint.0 as usize] {
-            Loc::Reg(n) if self.class(hint.0) == class && free.contains(&n) => Some(n),
-            _ => None,
-        });
+        let hinted = interval
+            .hint
+            .and_then(|hint| match self.res.locs[hint.0 as usize] {
+                Loc::Reg(n) if self.class(hint.0) == class && free.contains(&n) => Some(n),
+                _ => None,
+            });
         // A constant outside loops is one memory operand either way.
         if interval.weight < 1.0 && !interval.hard && self.homes.contains_key(&reg) {
             self.evict(reg);

@@ -246,7 +246,12 @@ impl Asm {
         }
         let mut places = Vec::new();
         for literal in &self.literals {
-            bytes.resize(bytes.len().next_multiple_of(literal.len().next_power_of_two()), 0xCC);
+            bytes.resize(
+                bytes
+                    .len()
+                    .next_multiple_of(literal.len().next_power_of_two()),
+                0xCC,
+            );
             places.push(bytes.len());
             bytes.extend_from_slice(literal);
         }

@@ -60,13 +60,29 @@ pub(super) const DIVISION_SLOTS: u32 = 3;
 pub fn emit(func: &Func, isa: Isa) -> Option<(Vec<u8>, usize)> {
     for scratch in 0..=4 {
         let limits = match isa {
-            Isa::V3 => Limits { int: 12, vec: 16 - scratch, mask: 0 },
-            Isa::V4 => Limits { int: 12, vec: 32 - scratch, mask: 7 - scratch.min(2) },
+            Isa::V3 => Limits {
+                int: 12,
+                vec: 16 - scratch,
+                mask: 0,
+            },
+            Isa::V4 => Limits {
+                int: 12,
+                vec: 32 - scratch,
+                mask: 7 - scratch.min(2),
+            },
         };
         let temps = |inst: &Inst| temps(inst, isa);
         let alloc = alloc::allocate(func, limits, &temps);
-        let mut emitter =
-            Emitter { func, isa, limits, alloc, scratch, asm: Asm::new(), at: 0, frame: 0 };
+        let mut emitter = Emitter {
+            func,
+            isa,
+            limits,
+            alloc,
+            scratch,
+            asm: Asm::new(),
+            at: 0,
+            frame: 0,
+        };
         match emitter.function() {
             Ok(()) => return Some(emitter.asm.finish()),
             Err(Trouble::Scratch) => {}
@@ -83,9 +99,27 @@ pub fn emit(func: &Func, isa: Isa) -> Option<(Vec<u8>, usize)> {
 fn temps(inst: &Inst, isa: Isa) -> u8 {
     match (inst, isa) {
         (Inst::Reduce { .. }, _) => 1,
-        (Inst::Store { elem: Elem::I8 | Elem::U8, .. }, Isa::V3) => 2,
-        (Inst::Store { elem: Elem::F16, mask: Some(_), .. }, Isa::V3) => 1,
-        (Inst::StoreOne { elem: Elem::F16, .. }, _) => 1,
+        (
+            Inst::Store {
+                elem: Elem::I8 | Elem::U8,
+                ..
+            },
+            Isa::V3,
+        ) => 2,
+        (
+            Inst::Store {
+                elem: Elem::F16,
+                mask: Some(_),
+                ..
+            },
+            Isa::V3,
+        ) => 1,
+        (
+            Inst::StoreOne {
+                elem: Elem::F16, ..
+            },
+            _,
+        ) => 1,
         _ => 0,
     }
 }
@@ -112,19 +146,30 @@ impl Emitter<'_> {
             self.asm.ins(Push_r64, &[reg.into()])?;
         }
         let [ints, vecs, masks] = self.alloc.slots;
-        let ints = ints + if has_division(&self.func.body) { DIVISION_SLOTS } else { 0 };
+        let ints = ints
+            + if has_division(&self.func.body) {
+                DIVISION_SLOTS
+            } else {
+                0
+            };
         let frame = (vecs * self.vec_bytes() + (ints + masks) * 8).next_multiple_of(64);
         self.frame = frame;
         if frame > 0 {
             self.asm.ins(Push_r64, &[Register::RBP.into()])?;
-            self.asm.ins(Mov_r64_rm64, &[Register::RBP.into(), Register::RSP.into()])?;
-            self.asm.ins(Sub_rm64_imm32, &[Register::RSP.into(), (frame as i32).into()])?;
-            self.asm.ins(And_rm64_imm8, &[Register::RSP.into(), (-64).into()])?;
+            self.asm
+                .ins(Mov_r64_rm64, &[Register::RBP.into(), Register::RSP.into()])?;
+            self.asm.ins(
+                Sub_rm64_imm32,
+                &[Register::RSP.into(), (frame as i32).into()],
+            )?;
+            self.asm
+                .ins(And_rm64_imm8, &[Register::RSP.into(), (-64).into()])?;
         }
         let func = self.func;
         self.block(&func.body)?;
         if frame > 0 {
-            self.asm.ins(Mov_r64_rm64, &[Register::RSP.into(), Register::RBP.into()])?;
+            self.asm
+                .ins(Mov_r64_rm64, &[Register::RSP.into(), Register::RBP.into()])?;
             self.asm.ins(Pop_r64, &[Register::RBP.into()])?;
         }
         for &reg in saved.iter().rev() {
@@ -145,8 +190,18 @@ impl Emitter<'_> {
     // tidy: table
     fn inst(&mut self, inst: &Inst) -> Done {
         match inst {
-            Inst::Loop { counter, count, body } => return self.repeat(*counter, *count, body),
-            Inst::If { op, a, b, then, orelse } => {
+            Inst::Loop {
+                counter,
+                count,
+                body,
+            } => return self.repeat(*counter, *count, body),
+            Inst::If {
+                op,
+                a,
+                b,
+                then,
+                orelse,
+            } => {
                 return self.choose(*op, (*a, *b), then, orelse);
             }
             Inst::Arg { dst, slot } => self.arg(*dst, *slot)?,
@@ -161,13 +216,33 @@ impl Emitter<'_> {
             Inst::Fma { neg, dst, a, b, c } => self.fma(*neg, *dst, [*a, *b, *c])?,
             Inst::Cmp { op, dst, a, b } => self.compare(*op, *dst, *a, *b)?,
             Inst::Select { dst, mask, a, b } => self.select(*dst, *mask, *a, *b)?,
-            Inst::Load { dst, elem, mem, mask: None } => self.load(*dst, *elem, mem)?,
-            Inst::Load { dst, elem, mem, mask: Some(mask) } => {
+            Inst::Load {
+                dst,
+                elem,
+                mem,
+                mask: None,
+            } => self.load(*dst, *elem, mem)?,
+            Inst::Load {
+                dst,
+                elem,
+                mem,
+                mask: Some(mask),
+            } => {
                 self.load_masked(*dst, *elem, mem, *mask)?;
             }
             Inst::Broadcast { dst, elem, mem } => self.broadcast(*dst, *elem, mem)?,
-            Inst::Store { elem, mem, src, mask: None } => self.store(*elem, mem, *src)?,
-            Inst::Store { elem, mem, src, mask: Some(mask) } => {
+            Inst::Store {
+                elem,
+                mem,
+                src,
+                mask: None,
+            } => self.store(*elem, mem, *src)?,
+            Inst::Store {
+                elem,
+                mem,
+                src,
+                mask: Some(mask),
+            } => {
                 self.store_masked(*elem, mem, *src, *mask)?;
             }
             Inst::StoreOne { elem, mem, src } => self.store_one(*elem, mem, *src)?,
@@ -269,7 +344,11 @@ impl Emitter<'_> {
 
     /// The n-th temporary of the instruction at hand.
     pub(super) fn temp(&self, n: usize) -> Result<Register, Trouble> {
-        let reg = self.alloc.temps.get(&self.at).and_then(|temps| temps.get(n));
+        let reg = self
+            .alloc
+            .temps
+            .get(&self.at)
+            .and_then(|temps| temps.get(n));
         reg.map(|&reg| self.vector(reg)).ok_or(Trouble::Scratch)
     }
 
@@ -302,7 +381,10 @@ impl Emitter<'_> {
     /// A frame slot for the steps of a division.
     pub(super) fn division_slot(&self, n: u32) -> MemoryOperand {
         let [ints, vecs, masks] = self.alloc.slots;
-        address(Register::RSP, (vecs * self.vec_bytes() + (ints + masks + n) * 8) as i32)
+        address(
+            Register::RSP,
+            (vecs * self.vec_bytes() + (ints + masks + n) * 8) as i32,
+        )
     }
 
     /// A vector as the last operand of an instruction.
@@ -382,7 +464,11 @@ impl Emitter<'_> {
     }
 
     fn constant_mask(&mut self, to: Register, bits: u32) -> Done {
-        let code = if bits == 0 { VEX_Kxorw_kr_kr_kr } else { VEX_Kxnorw_kr_kr_kr };
+        let code = if bits == 0 {
+            VEX_Kxorw_kr_kr_kr
+        } else {
+            VEX_Kxnorw_kr_kr_kr
+        };
         self.asm.ins(code, &[to.into(), to.into(), to.into()])?;
         Ok(())
     }
@@ -397,7 +483,8 @@ impl Emitter<'_> {
     pub(super) fn mask_done(&mut self, reg: Reg, from: Register) -> Done {
         if let Loc::Slot(n) = self.loc(reg) {
             let slot = self.slot(Class::Mask, n);
-            self.asm.ins(VEX_Kmovw_m16_kr, &[slot.into(), from.into()])?;
+            self.asm
+                .ins(VEX_Kmovw_m16_kr, &[slot.into(), from.into()])?;
         }
         Ok(())
     }
@@ -417,7 +504,10 @@ impl Emitter<'_> {
         let to = self.vec_out(dst, 0)?;
         match bits {
             0 => {
-                let code = self.pick(VEX_Vxorps_ymm_ymm_ymmm256, EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32);
+                let code = self.pick(
+                    VEX_Vxorps_ymm_ymm_ymmm256,
+                    EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+                );
                 self.asm.ins(code, &[to.into(), to.into(), to.into()])?;
             }
             bits => {
@@ -437,7 +527,8 @@ impl Emitter<'_> {
 
     fn iota_literal(&mut self) -> Opnd {
         let lanes = self.vec_bytes() / 4;
-        self.asm.literal((0..lanes).flat_map(u32::to_le_bytes).collect())
+        self.asm
+            .literal((0..lanes).flat_map(u32::to_le_bytes).collect())
     }
 
     fn splat(&mut self, dst: Reg, src: Reg) -> Done {
@@ -451,11 +542,14 @@ impl Emitter<'_> {
         match self.isa {
             Isa::V3 => {
                 let low = xmm(to);
-                self.asm.ins(VEX_Vmovd_xmm_rm32, &[low.into(), from.into()])?;
-                self.asm.ins(VEX_Vpbroadcastd_ymm_xmmm32, &[to.into(), low.into()])?;
+                self.asm
+                    .ins(VEX_Vmovd_xmm_rm32, &[low.into(), from.into()])?;
+                self.asm
+                    .ins(VEX_Vpbroadcastd_ymm_xmmm32, &[to.into(), low.into()])?;
             }
             Isa::V4 => {
-                self.asm.ins(EVEX_Vpbroadcastd_zmm_k1z_r32, &[to.into(), from.into()])?;
+                self.asm
+                    .ins(EVEX_Vpbroadcastd_zmm_k1z_r32, &[to.into(), from.into()])?;
             }
         }
         Ok(())
@@ -468,15 +562,20 @@ impl Emitter<'_> {
                 let to = self.vec_out(dst, 0)?;
                 self.splat_int(to, from)?;
                 let iota = self.iota_literal();
-                self.asm.ins(VEX_Vpcmpgtd_ymm_ymm_ymmm256, &[to.into(), to.into(), iota])?;
+                self.asm
+                    .ins(VEX_Vpcmpgtd_ymm_ymm_ymmm256, &[to.into(), to.into(), iota])?;
                 self.vec_done(dst, to)
             }
             Isa::V4 => {
                 let to = self.mask_out(dst, 0)?;
                 // bzhi keeps the low `count` bits; the mask wants 16 of them.
                 let ones = self.asm.literal(u32::MAX.to_le_bytes().to_vec());
-                self.asm.ins(VEX_Bzhi_r32_rm32_r32, &[Register::EAX.into(), ones, from.into()])?;
-                self.asm.ins(VEX_Kmovw_kr_r32, &[to.into(), Register::EAX.into()])?;
+                self.asm.ins(
+                    VEX_Bzhi_r32_rm32_r32,
+                    &[Register::EAX.into(), ones, from.into()],
+                )?;
+                self.asm
+                    .ins(VEX_Kmovw_kr_r32, &[to.into(), Register::EAX.into()])?;
                 self.mask_done(dst, to)
             }
         }
@@ -488,14 +587,18 @@ impl Emitter<'_> {
             match op {
                 UnOp::Not => self.asm.ins(VEX_Knotw_kr_kr, &[to.into(), from.into()])?,
                 _ if to == from => {}
-                _ => self.asm.ins(VEX_Korw_kr_kr_kr, &[to.into(), from.into(), from.into()])?,
+                _ => self
+                    .asm
+                    .ins(VEX_Korw_kr_kr_kr, &[to.into(), from.into(), from.into()])?,
             }
             return self.mask_done(dst, to);
         }
         let to = self.vec_out(dst, 0)?;
         let round = |e: &mut Self, mode: i32| -> Done {
-            let code =
-                e.pick(VEX_Vroundps_ymm_ymmm256_imm8, EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae);
+            let code = e.pick(
+                VEX_Vroundps_ymm_ymmm256_imm8,
+                EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
+            );
             let from = e.vec_rm(a)?;
             Ok(e.asm.ins(code, &[to.into(), from, (mode | 8).into()])?)
         };
@@ -508,12 +611,24 @@ impl Emitter<'_> {
                 let from = self.vec_rm(a)?;
                 self.move_vec(to, from)?;
             }
-            UnOp::Sqrt => plain(self, VEX_Vsqrtps_ymm_ymmm256, EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er)?,
+            UnOp::Sqrt => plain(
+                self,
+                VEX_Vsqrtps_ymm_ymmm256,
+                EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
+            )?,
             UnOp::ToInt => {
-                plain(self, VEX_Vcvttps2dq_ymm_ymmm256, EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae)?;
+                plain(
+                    self,
+                    VEX_Vcvttps2dq_ymm_ymmm256,
+                    EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae,
+                )?;
             }
             UnOp::ToFloat => {
-                plain(self, VEX_Vcvtdq2ps_ymm_ymmm256, EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er)?;
+                plain(
+                    self,
+                    VEX_Vcvtdq2ps_ymm_ymmm256,
+                    EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
+                )?;
             }
             UnOp::RoundHalf => {
                 let from = self.vec_in(a, 1)?;
@@ -533,7 +648,10 @@ impl Emitter<'_> {
 
     fn invert(&mut self, to: Register, from: Register) -> Done {
         let ones = self.splat_literal(u32::MAX);
-        let code = self.pick(VEX_Vpxor_ymm_ymm_ymmm256, EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32);
+        let code = self.pick(
+            VEX_Vpxor_ymm_ymm_ymmm256,
+            EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+        );
         self.asm.ins(code, &[to.into(), from.into(), ones])?;
         Ok(())
     }
@@ -547,7 +665,11 @@ impl Emitter<'_> {
                 BinOp::AndNot => VEX_Kandnw_kr_kr_kr,
                 _ => return Err(Trouble::Form(BadForm(format!("{op:?} of masks")))),
             };
-            let (to, x, y) = (self.mask_out(dst, 0)?, self.mask_in(a, 0)?, self.mask_in(b, 1)?);
+            let (to, x, y) = (
+                self.mask_out(dst, 0)?,
+                self.mask_in(a, 0)?,
+                self.mask_in(b, 1)?,
+            );
             self.asm.ins(code, &[to.into(), x.into(), y.into()])?;
             return self.mask_done(dst, to);
         }
@@ -557,8 +679,11 @@ impl Emitter<'_> {
             BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor
         );
         let in_reg = |e: &Self, reg: Reg| matches!(e.loc(reg), Loc::Reg(_));
-        let (a, b) =
-            if commutes && !in_reg(self, a) && in_reg(self, b) { (b, a) } else { (a, b) };
+        let (a, b) = if commutes && !in_reg(self, a) && in_reg(self, b) {
+            (b, a)
+        } else {
+            (a, b)
+        };
         let x = self.vec_in(a, 0)?;
         let y = self.vec_rm(b)?;
         let to = self.vec_out(dst, 0)?;
@@ -570,73 +695,93 @@ impl Emitter<'_> {
     pub(super) fn binary_code(&self, op: BinOp, ty: Ty) -> Result<Code, Trouble> {
         let float = ty == Ty::F32;
         Ok(match (op, float) {
-            (BinOp::Add, true) => {
-                self.pick(VEX_Vaddps_ymm_ymm_ymmm256, EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er)
-            }
-            (BinOp::Add, false) => {
-                self.pick(VEX_Vpaddd_ymm_ymm_ymmm256, EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Sub, true) => {
-                self.pick(VEX_Vsubps_ymm_ymm_ymmm256, EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er)
-            }
-            (BinOp::Sub, false) => {
-                self.pick(VEX_Vpsubd_ymm_ymm_ymmm256, EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Mul, true) => {
-                self.pick(VEX_Vmulps_ymm_ymm_ymmm256, EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er)
-            }
-            (BinOp::Mul, false) => {
-                self.pick(VEX_Vpmulld_ymm_ymm_ymmm256, EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Div, _) => {
-                self.pick(VEX_Vdivps_ymm_ymm_ymmm256, EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er)
-            }
-            (BinOp::Min, true) => {
-                self.pick(VEX_Vminps_ymm_ymm_ymmm256, EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae)
-            }
-            (BinOp::Min, false) => {
-                self.pick(VEX_Vpminsd_ymm_ymm_ymmm256, EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Max, true) => {
-                self.pick(VEX_Vmaxps_ymm_ymm_ymmm256, EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae)
-            }
-            (BinOp::Max, false) => {
-                self.pick(VEX_Vpmaxsd_ymm_ymm_ymmm256, EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32)
-            }
+            (BinOp::Add, true) => self.pick(
+                VEX_Vaddps_ymm_ymm_ymmm256,
+                EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
+            ),
+            (BinOp::Add, false) => self.pick(
+                VEX_Vpaddd_ymm_ymm_ymmm256,
+                EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Sub, true) => self.pick(
+                VEX_Vsubps_ymm_ymm_ymmm256,
+                EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
+            ),
+            (BinOp::Sub, false) => self.pick(
+                VEX_Vpsubd_ymm_ymm_ymmm256,
+                EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Mul, true) => self.pick(
+                VEX_Vmulps_ymm_ymm_ymmm256,
+                EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
+            ),
+            (BinOp::Mul, false) => self.pick(
+                VEX_Vpmulld_ymm_ymm_ymmm256,
+                EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Div, _) => self.pick(
+                VEX_Vdivps_ymm_ymm_ymmm256,
+                EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
+            ),
+            (BinOp::Min, true) => self.pick(
+                VEX_Vminps_ymm_ymm_ymmm256,
+                EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
+            ),
+            (BinOp::Min, false) => self.pick(
+                VEX_Vpminsd_ymm_ymm_ymmm256,
+                EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Max, true) => self.pick(
+                VEX_Vmaxps_ymm_ymm_ymmm256,
+                EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
+            ),
+            (BinOp::Max, false) => self.pick(
+                VEX_Vpmaxsd_ymm_ymm_ymmm256,
+                EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32,
+            ),
             // The same bits, but a float result is used by float units: staying there saves a cycle.
-            (BinOp::And, true) => {
-                self.pick(VEX_Vandps_ymm_ymm_ymmm256, EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::And, false) => {
-                self.pick(VEX_Vpand_ymm_ymm_ymmm256, EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32)
-            }
+            (BinOp::And, true) => self.pick(
+                VEX_Vandps_ymm_ymm_ymmm256,
+                EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::And, false) => self.pick(
+                VEX_Vpand_ymm_ymm_ymmm256,
+                EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
+            ),
             (BinOp::Or, true) => {
                 self.pick(VEX_Vorps_ymm_ymm_ymmm256, EVEX_Vpord_zmm_k1z_zmm_zmmm512b32)
             }
             (BinOp::Or, false) => {
                 self.pick(VEX_Vpor_ymm_ymm_ymmm256, EVEX_Vpord_zmm_k1z_zmm_zmmm512b32)
             }
-            (BinOp::Xor, true) => {
-                self.pick(VEX_Vxorps_ymm_ymm_ymmm256, EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Xor, false) => {
-                self.pick(VEX_Vpxor_ymm_ymm_ymmm256, EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::AndNot, true) => {
-                self.pick(VEX_Vandnps_ymm_ymm_ymmm256, EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::AndNot, false) => {
-                self.pick(VEX_Vpandn_ymm_ymm_ymmm256, EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Shl, _) => {
-                self.pick(VEX_Vpsllvd_ymm_ymm_ymmm256, EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Shr, _) => {
-                self.pick(VEX_Vpsrlvd_ymm_ymm_ymmm256, EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32)
-            }
-            (BinOp::Sar, _) => {
-                self.pick(VEX_Vpsravd_ymm_ymm_ymmm256, EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32)
-            }
+            (BinOp::Xor, true) => self.pick(
+                VEX_Vxorps_ymm_ymm_ymmm256,
+                EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Xor, false) => self.pick(
+                VEX_Vpxor_ymm_ymm_ymmm256,
+                EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::AndNot, true) => self.pick(
+                VEX_Vandnps_ymm_ymm_ymmm256,
+                EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::AndNot, false) => self.pick(
+                VEX_Vpandn_ymm_ymm_ymmm256,
+                EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Shl, _) => self.pick(
+                VEX_Vpsllvd_ymm_ymm_ymmm256,
+                EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Shr, _) => self.pick(
+                VEX_Vpsrlvd_ymm_ymm_ymmm256,
+                EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Sar, _) => self.pick(
+                VEX_Vpsravd_ymm_ymm_ymmm256,
+                EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
+            ),
         })
     }
 
@@ -673,7 +818,11 @@ impl Emitter<'_> {
             _ => None,
         };
         // A factor in memory is the second one.
-        let (a, b) = if reg(self, a).is_none() { (b, a) } else { (a, b) };
+        let (a, b) = if reg(self, a).is_none() {
+            (b, a)
+        } else {
+            (a, b)
+        };
         let to = self.vec_out(dst, 0)?;
         let held = matches!(self.loc(dst), Loc::Reg(_));
         if held && reg(self, c) == Some(to) {
@@ -711,7 +860,10 @@ impl Emitter<'_> {
                 let (x, y) = (self.vec_in(a, 0)?, self.vec_rm(b)?);
                 let to = self.mask_out(dst, 0)?;
                 let (code, imm) = if float {
-                    (EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, float_predicate(op))
+                    (
+                        EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
+                        float_predicate(op),
+                    )
                 } else {
                     (EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, int_predicate(op))
                 };
@@ -753,7 +905,8 @@ impl Emitter<'_> {
                 let mask = self.vec_in(mask, 1)?;
                 let to = self.vec_out(dst, 0)?;
                 let code = VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
-                self.asm.ins(code, &[to.into(), no.into(), yes, mask.into()])?;
+                self.asm
+                    .ins(code, &[to.into(), no.into(), yes, mask.into()])?;
                 self.vec_done(dst, to)
             }
             Isa::V4 => {
@@ -788,7 +941,10 @@ impl Emitter<'_> {
             ],
         };
         for &(shuffle, how) in steps {
-            self.asm.ins(shuffle, &[temp.into(), from.into(), from.into(), how.into()])?;
+            self.asm.ins(
+                shuffle,
+                &[temp.into(), from.into(), from.into(), how.into()],
+            )?;
             self.asm.ins(code, &[to.into(), from.into(), temp.into()])?;
             from = to;
         }

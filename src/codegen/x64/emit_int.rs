@@ -17,9 +17,10 @@ impl Emitter<'_> {
             Loc::Reg(n) => Ok(INTS[n as usize].into()),
             Loc::Slot(n) => Ok(self.slot(Class::Int, n).into()),
             Loc::Arg(slot) => Ok(address(Register::RDI, slot as i32 * 8).into()),
-            Loc::Pool(_) | Loc::Nowhere => {
-                Err(Trouble::Form(BadForm(format!("no place for integer {}", reg.0))))
-            }
+            Loc::Pool(_) | Loc::Nowhere => Err(Trouble::Form(BadForm(format!(
+                "no place for integer {}",
+                reg.0
+            )))),
         }
     }
 
@@ -126,7 +127,8 @@ impl Emitter<'_> {
                         self.asm.ins(Shl_rm64_imm8, &[to.into(), by.into()])?;
                         return self.int_done(dst, to);
                     }
-                    self.asm.ins(Imul_r64_rm64_imm32, &[to.into(), from, imm.into()])?;
+                    self.asm
+                        .ins(Imul_r64_rm64_imm32, &[to.into(), from, imm.into()])?;
                     return self.int_done(dst, to);
                 }
             }
@@ -162,7 +164,8 @@ impl Emitter<'_> {
             }
         }
         if clash && let Loc::Reg(n) = self.loc(dst) {
-            self.asm.ins(Mov_r64_rm64, &[INTS[n as usize].into(), RAX.into()])?;
+            self.asm
+                .ins(Mov_r64_rm64, &[INTS[n as usize].into(), RAX.into()])?;
         }
         self.int_done(dst, to)
     }
@@ -202,7 +205,8 @@ impl Emitter<'_> {
         }
         let from = self.int_in(src)?;
         let to = self.int_out(dst);
-        self.asm.ins(Lea_r64_m, &[to.into(), address(from, imm).into()])?;
+        self.asm
+            .ins(Lea_r64_m, &[to.into(), address(from, imm).into()])?;
         self.int_done(dst, to)
     }
 
@@ -221,12 +225,14 @@ impl Emitter<'_> {
                 let by = imm.trailing_zeros() as i32;
                 self.asm.ins(Sar_rm64_imm8, &[to.into(), by.into()])?;
             } else {
-                self.asm.ins(And_rm64_imm32, &[to.into(), ((imm - 1) as i32).into()])?;
+                self.asm
+                    .ins(And_rm64_imm32, &[to.into(), ((imm - 1) as i32).into()])?;
             }
             return self.int_done(dst, to);
         }
         let rdx = Register::RDX;
-        let slots: Vec<MemoryOperand> = (0..DIVISION_SLOTS).map(|n| self.division_slot(n)).collect();
+        let slots: Vec<MemoryOperand> =
+            (0..DIVISION_SLOTS).map(|n| self.division_slot(n)).collect();
         let (saved, divisor, quotient) = (slots[0], slots[1], slots[2]);
         let rax = Opnd::from(RAX);
         self.asm.ins(Mov_rm64_r64, &[saved.into(), rdx.into()])?;
@@ -253,7 +259,9 @@ impl Emitter<'_> {
         }
         self.asm.ins(Mov_r64_rm64, &[rdx.into(), saved.into()])?;
         match self.loc(dst) {
-            Loc::Reg(n) => self.asm.ins(Mov_r64_rm64, &[INTS[n as usize].into(), rax])?,
+            Loc::Reg(n) => self
+                .asm
+                .ins(Mov_r64_rm64, &[INTS[n as usize].into(), rax])?,
             _ => self.int_done(dst, RAX)?,
         }
         Ok(())
@@ -321,7 +329,10 @@ impl Emitter<'_> {
             return Ok(make(base, index, u32::from(scale)));
         }
         let from = self.int_rm(index)?;
-        self.asm.ins(Imul_r64_rm64_imm32, &[RAX.into(), from, i32::from(scale).into()])?;
+        self.asm.ins(
+            Imul_r64_rm64_imm32,
+            &[RAX.into(), from, i32::from(scale).into()],
+        )?;
         let base = self.int_rm(mem.base)?;
         self.asm.ins(Add_r64_rm64, &[RAX.into(), base])?;
         Ok(make(RAX, none, 1))
@@ -359,7 +370,11 @@ fn fold(op: IntOp, a: i64, b: i64) -> i64 {
         }
         IntOp::Mod => {
             let rest = a.wrapping_rem(b);
-            if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
+            if rest != 0 && (rest < 0) != (b < 0) {
+                rest + b
+            } else {
+                rest
+            }
         }
     }
 }

@@ -20,8 +20,13 @@ impl Emitter<'_> {
     /// Narrow elements (of memory or the low part of a register) to lanes.
     fn widen(&mut self, elem: Elem, to: Register, from: Opnd) -> Done {
         let code = match elem {
-            Elem::F32 | Elem::I32 => self.pick(VEX_Vmovups_ymm_ymmm256, EVEX_Vmovups_zmm_k1z_zmmm512),
-            Elem::F16 => self.pick(VEX_Vcvtph2ps_ymm_xmmm128, EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae),
+            Elem::F32 | Elem::I32 => {
+                self.pick(VEX_Vmovups_ymm_ymmm256, EVEX_Vmovups_zmm_k1z_zmmm512)
+            }
+            Elem::F16 => self.pick(
+                VEX_Vcvtph2ps_ymm_xmmm128,
+                EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae,
+            ),
             Elem::I8 => self.pick(VEX_Vpmovsxbd_ymm_xmmm64, EVEX_Vpmovsxbd_zmm_k1z_xmmm128),
             Elem::U8 => self.pick(VEX_Vpmovzxbd_ymm_xmmm64, EVEX_Vpmovzxbd_zmm_k1z_xmmm128),
         };
@@ -46,7 +51,10 @@ impl Emitter<'_> {
         let to = self.vec_out(dst, 0)?;
         if elem.bytes() == 4 {
             let from = self.address(mem, 0)?;
-            self.asm.ins(VEX_Vmaskmovps_ymm_ymm_m256, &[to.into(), mask.into(), from.into()])?;
+            self.asm.ins(
+                VEX_Vmaskmovps_ymm_ymm_m256,
+                &[to.into(), mask.into(), from.into()],
+            )?;
             return self.vec_done(dst, to);
         }
         let low = xmm(to);
@@ -54,9 +62,16 @@ impl Emitter<'_> {
             1 => VEX_Vpinsrb_xmm_xmm_r32m8_imm8,
             _ => VEX_Vpinsrw_xmm_xmm_r32m16_imm8,
         };
-        self.each_lane(mask, mem, elem, |e, lane, from| {
-            Ok(e.asm.ins(code, &[low.into(), low.into(), from.into(), lane.into()])?)
-        }, Some(low))?;
+        self.each_lane(
+            mask,
+            mem,
+            elem,
+            |e, lane, from| {
+                Ok(e.asm
+                    .ins(code, &[low.into(), low.into(), from.into(), lane.into()])?)
+            },
+            Some(low),
+        )?;
         self.widen(elem, to, low.into())?;
         self.vec_done(dst, to)
     }
@@ -76,15 +91,24 @@ impl Emitter<'_> {
         self.asm.ins(Lea_r64_m, &[rax.into(), from.into()])?;
         self.asm.ins(Push_r64, &[rdi.into()])?;
         self.asm.ins(Mov_r64_rm64, &[rdi.into(), rax.into()])?;
-        self.asm.ins(VEX_Vmovmskps_r32_ymm, &[Register::EAX.into(), mask.into()])?;
+        self.asm
+            .ins(VEX_Vmovmskps_r32_ymm, &[Register::EAX.into(), mask.into()])?;
         if let Some(reg) = clear {
-            self.asm.ins(VEX_Vpxor_xmm_xmm_xmmm128, &[reg.into(), reg.into(), reg.into()])?;
+            self.asm.ins(
+                VEX_Vpxor_xmm_xmm_xmmm128,
+                &[reg.into(), reg.into(), reg.into()],
+            )?;
         }
         for lane in 0..8 {
             let skip = self.asm.label();
-            self.asm.ins(Bt_rm32_imm8, &[Register::EAX.into(), lane.into()])?;
+            self.asm
+                .ins(Bt_rm32_imm8, &[Register::EAX.into(), lane.into()])?;
             self.asm.branch(Cond::NotCarry, skip);
-            f(self, lane, super::emit::address(rdi, lane * elem.bytes() as i32))?;
+            f(
+                self,
+                lane,
+                super::emit::address(rdi, lane * elem.bytes() as i32),
+            )?;
             self.asm.bind(skip);
         }
         self.asm.ins(Pop_r64, &[rdi.into()])?;
@@ -100,10 +124,17 @@ impl Emitter<'_> {
                 self.asm.ins(code, &[to.into(), from])?;
             }
             Elem::F16 => {
-                let code = self.pick(VEX_Vpbroadcastw_xmm_xmmm16, EVEX_Vpbroadcastw_zmm_k1z_xmmm16);
+                let code = self.pick(
+                    VEX_Vpbroadcastw_xmm_xmmm16,
+                    EVEX_Vpbroadcastw_zmm_k1z_xmmm16,
+                );
                 let low = if self.isa == Isa::V3 { xmm(to) } else { to };
                 self.asm.ins(code, &[low.into(), from])?;
-                let half = if self.isa == Isa::V3 { xmm(to) } else { ymm(to) };
+                let half = if self.isa == Isa::V3 {
+                    xmm(to)
+                } else {
+                    ymm(to)
+                };
                 self.widen(elem, to, half.into())?;
             }
             Elem::I8 | Elem::U8 => {
@@ -136,18 +167,22 @@ impl Emitter<'_> {
             }
             Elem::F16 => {
                 let to = self.address(mem, 0)?;
-                let code = self
-                    .pick(VEX_Vcvtps2ph_xmmm128_ymm_imm8, EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae);
+                let code = self.pick(
+                    VEX_Vcvtps2ph_xmmm128_ymm_imm8,
+                    EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae,
+                );
                 self.asm.ins(code, &[to.into(), from.into(), 0.into()])?;
             }
             Elem::I8 | Elem::U8 if self.isa == Isa::V4 => {
                 let to = self.address(mem, 0)?;
-                self.asm.ins(EVEX_Vpmovdb_xmmm128_k1z_zmm, &[to.into(), from.into()])?;
+                self.asm
+                    .ins(EVEX_Vpmovdb_xmmm128_k1z_zmm, &[to.into(), from.into()])?;
             }
             Elem::I8 | Elem::U8 => {
                 let packed = self.pack_bytes(from)?;
                 let to = self.address(mem, 0)?;
-                self.asm.ins(VEX_Vmovq_xmmm64_xmm, &[to.into(), packed.into()])?;
+                self.asm
+                    .ins(VEX_Vmovq_xmmm64_xmm, &[to.into(), packed.into()])?;
             }
         }
         Ok(())
@@ -162,7 +197,10 @@ impl Emitter<'_> {
             order[16 + lane] = lane as u8 * 4;
         }
         let order = self.asm.literal(order);
-        self.asm.ins(VEX_Vpshufb_ymm_ymm_ymmm256, &[low.into(), from.into(), order])?;
+        self.asm.ins(
+            VEX_Vpshufb_ymm_ymm_ymmm256,
+            &[low.into(), from.into(), order],
+        )?;
         let (low_half, high_half) = (xmm(low), xmm(high));
         self.asm.ins(
             VEX_Vextracti128_xmmm128_ymm_imm8,
@@ -187,7 +225,8 @@ impl Emitter<'_> {
                 }
                 Elem::F16 => {
                     let code = EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae;
-                    self.asm.masked(code, mask, &[to.into(), from.into(), 0.into()])?;
+                    self.asm
+                        .masked(code, mask, &[to.into(), from.into(), 0.into()])?;
                 }
                 Elem::I8 | Elem::U8 => {
                     let code = EVEX_Vpmovdb_xmmm128_k1z_zmm;
@@ -208,17 +247,29 @@ impl Emitter<'_> {
                 let half = xmm(self.temp(0)?);
                 let ops = [half.into(), from.into(), 0.into()];
                 self.asm.ins(VEX_Vcvtps2ph_xmmm128_ymm_imm8, &ops)?;
-                self.each_lane(mask, mem, elem, |e, lane, to| {
-                    let code = VEX_Vpextrw_r32m16_xmm_imm8;
-                    Ok(e.asm.ins(code, &[to.into(), half.into(), lane.into()])?)
-                }, None)
+                self.each_lane(
+                    mask,
+                    mem,
+                    elem,
+                    |e, lane, to| {
+                        let code = VEX_Vpextrw_r32m16_xmm_imm8;
+                        Ok(e.asm.ins(code, &[to.into(), half.into(), lane.into()])?)
+                    },
+                    None,
+                )
             }
             Elem::I8 | Elem::U8 => {
                 let packed = self.pack_bytes(from)?;
-                self.each_lane(mask, mem, elem, |e, lane, to| {
-                    let code = VEX_Vpextrb_r32m8_xmm_imm8;
-                    Ok(e.asm.ins(code, &[to.into(), packed.into(), lane.into()])?)
-                }, None)
+                self.each_lane(
+                    mask,
+                    mem,
+                    elem,
+                    |e, lane, to| {
+                        let code = VEX_Vpextrb_r32m8_xmm_imm8;
+                        Ok(e.asm.ins(code, &[to.into(), packed.into(), lane.into()])?)
+                    },
+                    None,
+                )
             }
         }
     }
@@ -233,9 +284,12 @@ impl Emitter<'_> {
             }
             Elem::F16 => {
                 let half = xmm(self.temp(0)?);
-                let code =
-                    self.pick(VEX_Vcvtps2ph_xmmm64_xmm_imm8, EVEX_Vcvtps2ph_xmmm64_k1z_xmm_imm8);
-                self.asm.ins(code, &[half.into(), xmm(from).into(), 0.into()])?;
+                let code = self.pick(
+                    VEX_Vcvtps2ph_xmmm64_xmm_imm8,
+                    EVEX_Vcvtps2ph_xmmm64_k1z_xmm_imm8,
+                );
+                self.asm
+                    .ins(code, &[half.into(), xmm(from).into(), 0.into()])?;
                 let code = self.pick(VEX_Vpextrw_r32m16_xmm_imm8, EVEX_Vpextrw_r32m16_xmm_imm8);
                 self.asm.ins(code, &[to, half.into(), 0.into()])?;
             }

@@ -53,7 +53,9 @@ pub fn call(code: &[u8], args: &[u64]) {
 
 fn jump(decoder: &mut Decoder<'_>, inst: &Instruction, base: u64) {
     let target = inst.near_branch64();
-    decoder.set_position((target - base) as usize).expect("a target inside the code");
+    decoder
+        .set_position((target - base) as usize)
+        .expect("a target inside the code");
     decoder.set_ip(target);
 }
 
@@ -85,7 +87,8 @@ impl Machine {
             Register::None => 0,
             reg => self.gpr[number(reg)].wrapping_mul(u64::from(inst.memory_index_scale())),
         };
-        base.wrapping_add(index).wrapping_add(inst.memory_displacement64())
+        base.wrapping_add(index)
+            .wrapping_add(inst.memory_displacement64())
     }
 
     fn is_memory(inst: &Instruction, op: u32) -> bool {
@@ -97,7 +100,11 @@ impl Machine {
             OpKind::Register => {
                 let reg = inst.op_register(op);
                 let value = self.gpr[number(reg)];
-                if reg >= Register::RAX { value } else { value & 0xFFFF_FFFF }
+                if reg >= Register::RAX {
+                    value
+                } else {
+                    value & 0xFFFF_FFFF
+                }
             }
             OpKind::Memory => {
                 let mut bytes = [0; 8];
@@ -113,10 +120,17 @@ impl Machine {
         match inst.op_kind(0) {
             OpKind::Register => {
                 let reg = inst.op0_register();
-                let value = if reg >= Register::RAX { value } else { value & 0xFFFF_FFFF };
+                let value = if reg >= Register::RAX {
+                    value
+                } else {
+                    value & 0xFFFF_FFFF
+                };
                 self.gpr[number(reg)] = value;
             }
-            _ => poke(self.address(inst), &value.to_le_bytes()[..inst.memory_size().size()]),
+            _ => poke(
+                self.address(inst),
+                &value.to_le_bytes()[..inst.memory_size().size()],
+            ),
         }
     }
 
@@ -137,9 +151,17 @@ impl Machine {
 
     /// Narrow elements of memory or of the low part of a register.
     fn narrow(&self, inst: &Instruction, op: u32, size: usize, mask: u16) -> [u32; 16] {
-        let at = if Self::is_memory(inst, op) { Some(self.address(inst)) } else { None };
+        let at = if Self::is_memory(inst, op) {
+            Some(self.address(inst))
+        } else {
+            None
+        };
         let from = at.is_none().then(|| self.zmm[number(inst.op_register(op))]);
-        let whole: Vec<u8> = from.iter().flatten().flat_map(|lane| lane.to_le_bytes()).collect();
+        let whole: Vec<u8> = from
+            .iter()
+            .flatten()
+            .flat_map(|lane| lane.to_le_bytes())
+            .collect();
         std::array::from_fn(|lane| {
             let mut bytes = [0; 4];
             if mask >> lane & 1 == 1 {
@@ -164,7 +186,11 @@ impl Machine {
         let mask = self.mask(inst);
         if Self::is_memory(inst, 0) {
             let at = self.address(inst);
-            for (lane, value) in value.iter().enumerate().filter(|(lane, _)| mask >> lane & 1 == 1) {
+            for (lane, value) in value
+                .iter()
+                .enumerate()
+                .filter(|(lane, _)| mask >> lane & 1 == 1)
+            {
                 poke(at + 4 * lane as u64, &value.to_le_bytes());
             }
             return;
@@ -239,8 +265,20 @@ impl Machine {
                 self.flags = ((read(0) & read(1)) as i64, 0);
                 return;
             }
-            M::Cmovg => if self.flags.0 > self.flags.1 { read(1) } else { read(0) },
-            M::Cmovl => if self.flags.0 < self.flags.1 { read(1) } else { read(0) },
+            M::Cmovg => {
+                if self.flags.0 > self.flags.1 {
+                    read(1)
+                } else {
+                    read(0)
+                }
+            }
+            M::Cmovl => {
+                if self.flags.0 < self.flags.1 {
+                    read(1)
+                } else {
+                    read(0)
+                }
+            }
             M::Push => {
                 let value = read(0);
                 self.gpr[4] -= 8;
@@ -383,8 +421,13 @@ impl Machine {
             M::Vfnmadd231ps => fused(self, [1, 2, 0], true),
             M::Vblendmps => {
                 let (no, yes) = (self.lanes(inst, 1, all), self.lanes(inst, 2, all));
-                let value =
-                    std::array::from_fn(|lane| if mask >> lane & 1 == 1 { yes[lane] } else { no[lane] });
+                let value = std::array::from_fn(|lane| {
+                    if mask >> lane & 1 == 1 {
+                        yes[lane]
+                    } else {
+                        no[lane]
+                    }
+                });
                 self.zmm[number(inst.op0_register())] = value;
                 return;
             }
@@ -423,13 +466,21 @@ impl Machine {
         if !Self::is_memory(inst, 0) {
             let packed = std::array::from_fn(|lane| {
                 let at = 2 * lane % 16;
-                if is_half && lane < 8 { from[at] | from[at + 1] << 16 } else { 0 }
+                if is_half && lane < 8 {
+                    from[at] | from[at + 1] << 16
+                } else {
+                    0
+                }
             });
             self.zmm[number(inst.op0_register())] = packed;
             return;
         }
         let at = self.address(inst);
-        for (lane, value) in from.iter().enumerate().filter(|(lane, _)| mask >> lane & 1 == 1) {
+        for (lane, value) in from
+            .iter()
+            .enumerate()
+            .filter(|(lane, _)| mask >> lane & 1 == 1)
+        {
             poke(at + (size * lane) as u64, &value.to_le_bytes()[..size]);
         }
     }

@@ -19,7 +19,10 @@ fn parse(text: &str) -> Case {
     let (module, diagnostics) = irc_syntax::parse(&mut sources, "test.ir", text);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     let func = module.funcs().next().expect("a function");
-    Case { region: region(&func.body).expect("a region").to_vec(), env: env(func) }
+    Case {
+        region: region(&func.body).expect("a region").to_vec(),
+        env: env(func),
+    }
 }
 
 /// The statements of the first marked block.
@@ -37,10 +40,21 @@ fn env(func: &Func) -> Env {
         let ty = param.ty.as_ref().expect("a type");
         if ty.is_call_of("T.Buffer") {
             let mut args = ty.positional();
-            let shape = args.next().and_then(Expr::as_items).expect("a shape").to_vec();
+            let shape = args
+                .next()
+                .and_then(Expr::as_items)
+                .expect("a shape")
+                .to_vec();
             let dtype = args.next().and_then(Expr::as_str).unwrap_or("float32");
             let dtype = DType::from_name(dtype).expect("a dtype");
-            env.buffers.insert(param.name.clone(), Buffer { dtype, shape, strides: None });
+            env.buffers.insert(
+                param.name.clone(),
+                Buffer {
+                    dtype,
+                    shape,
+                    strides: None,
+                },
+            );
         } else {
             let path = ty.as_path().expect("a scalar type");
             let dtype = DType::from_name(path.trim_start_matches("T.")).expect("a dtype");
@@ -70,7 +84,10 @@ pub(super) struct Data {
 
 impl Data {
     pub(super) fn floats(mut self, name: &str, values: &[f32]) -> Self {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let bytes = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
         self.buffers.insert(name.to_owned(), bytes);
         self
     }
@@ -90,9 +107,11 @@ impl Data {
             .args
             .iter()
             .map(|arg| match arg {
-                KernelArg::Buffer(name) => {
-                    self.buffers.get_mut(name.as_str()).expect("a buffer").as_mut_ptr() as u64
-                }
+                KernelArg::Buffer(name) => self
+                    .buffers
+                    .get_mut(name.as_str())
+                    .expect("a buffer")
+                    .as_mut_ptr() as u64,
                 KernelArg::Int(name) => *self.ints.get(name.as_str()).expect("an integer") as u64,
                 KernelArg::Float(name) => *self.ints.get(name.as_str()).expect("a float") as u64,
             })
@@ -130,12 +149,19 @@ impl Pair {
         let wide = kernel::compile(&case.region, &case.env, Cpu::V4).expect("an AVX-512 kernel");
         let kernel = compile(text);
         let native = Loaded::new(&kernel.code);
-        Self { kernel, native, wide }
+        Self {
+            kernel,
+            native,
+            wide,
+        }
     }
 
     /// Runs both on the same data, and compares what they write.
     pub(super) fn run(&self, data: &mut Data) {
-        let mut other = Data { buffers: data.buffers.clone(), ints: data.ints.clone() };
+        let mut other = Data {
+            buffers: data.buffers.clone(),
+            ints: data.ints.clone(),
+        };
         let args = data.args(&self.kernel);
         self.native.call(&args);
         let args = other.args(&self.wide);
@@ -143,7 +169,10 @@ impl Pair {
         for (name, bytes) in &data.buffers {
             let wide = &other.buffers[name];
             let same = bytes == wide
-                || bytes.chunks(4).zip(wide.chunks(4)).all(|(a, b)| is_near(a, b));
+                || bytes
+                    .chunks(4)
+                    .zip(wide.chunks(4))
+                    .all(|(a, b)| is_near(a, b));
             assert!(same, "AVX-512 writes other values to {name}");
         }
     }
@@ -201,7 +230,10 @@ pub(super) fn close(got: &[f32], want: &[f32], tolerance: f32) {
     assert_eq!(got.len(), want.len());
     for (at, (got, want)) in got.iter().zip(want).enumerate() {
         let error = (got - want).abs();
-        assert!(error <= tolerance * want.abs().max(1.0), "at {at}: {got} is not {want}");
+        assert!(
+            error <= tolerance * want.abs().max(1.0),
+            "at {at}: {got} is not {want}"
+        );
     }
 }
 
@@ -304,7 +336,10 @@ fn gemm_speed_is_printed() {
     let nanos = time(|| args.iter().for_each(|args| code.call(args)), 5);
     let peak = peak();
     let rate = 2.0 * (m * n * k) as f64 / nanos;
-    println!("gemm {m}x{n}x{k}: {rate:.1} GFLOP/s, {:.0} % of {peak:.1}", 100.0 * rate / peak);
+    println!(
+        "gemm {m}x{n}x{k}: {rate:.1} GFLOP/s, {:.0} % of {peak:.1}",
+        100.0 * rate / peak
+    );
 }
 
 /// What multiply-adds reach that wait for nothing, in GFLOP/s.
@@ -312,19 +347,36 @@ fn peak() -> f64 {
     use crate::codegen::kernel::vir::{Builder, Inst, Src, Ty};
     let mut b = Builder::new(8);
     let one = b.f32(1.0);
-    let sums: Vec<_> = (0..12).map(|_| b.un(crate::codegen::kernel::vir::UnOp::Copy, one)).collect();
+    let sums: Vec<_> = (0..12)
+        .map(|_| b.un(crate::codegen::kernel::vir::UnOp::Copy, one))
+        .collect();
     b.open();
     for _ in 0..8 {
         for &dst in &sums {
-            b.push(Inst::Fma { neg: false, dst, a: one, b: one, c: dst });
+            b.push(Inst::Fma {
+                neg: false,
+                dst,
+                a: one,
+                b: one,
+                c: dst,
+            });
         }
     }
     let (body, counter) = (b.close(), b.reg(Ty::Int));
-    b.push(Inst::Loop { counter, count: Src::Imm(1000), body });
+    b.push(Inst::Loop {
+        counter,
+        count: Src::Imm(1000),
+        body,
+    });
     let out = b.arg(0);
     for &src in &sums {
         let mem = crate::codegen::kernel::vir::Mem::at(out, 0);
-        b.push(Inst::Store { elem: crate::codegen::kernel::vir::Elem::F32, mem, src, mask: None });
+        b.push(Inst::Store {
+            elem: crate::codegen::kernel::vir::Elem::F32,
+            mem,
+            src,
+            mask: None,
+        });
     }
     let code = Loaded::new(&super::compile(&b.finish(), Cpu::V3).expect("code"));
     let mut room = [0f32; 8];

@@ -10,25 +10,60 @@ fn compile(f: &dyn Fn(&mut Builder, Reg, Reg) -> Reg) -> Loaded {
     let mut b = Builder::new(8);
     let (count, first, second, out) = (b.arg(0), b.arg(1), b.arg(2), b.arg(3));
     let at = b.reg(Ty::Int);
-    b.push(Inst::Move { dst: at, src: Src::Imm(0) });
+    b.push(Inst::Move {
+        dst: at,
+        src: Src::Imm(0),
+    });
     b.open();
-    let mem = |base| Mem { base, index: Some((at, 1)), disp: 0 };
+    let mem = |base| Mem {
+        base,
+        index: Some((at, 1)),
+        disp: 0,
+    };
     let (x, y) = (b.reg(Ty::F32), b.reg(Ty::F32));
     let elem = Elem::F32;
-    b.push(Inst::Load { dst: x, elem, mem: mem(first), mask: None });
-    b.push(Inst::Load { dst: y, elem, mem: mem(second), mask: None });
+    b.push(Inst::Load {
+        dst: x,
+        elem,
+        mem: mem(first),
+        mask: None,
+    });
+    b.push(Inst::Load {
+        dst: y,
+        elem,
+        mem: mem(second),
+        mask: None,
+    });
     let src = f(&mut b, x, y);
-    b.push(Inst::Store { elem, mem: mem(out), src, mask: None });
-    b.push(Inst::Int { op: IntOp::Add, dst: at, a: Src::Reg(at), b: Src::Imm(32) });
+    b.push(Inst::Store {
+        elem,
+        mem: mem(out),
+        src,
+        mask: None,
+    });
+    b.push(Inst::Int {
+        op: IntOp::Add,
+        dst: at,
+        a: Src::Reg(at),
+        b: Src::Imm(32),
+    });
     let (body, counter) = (b.close(), b.reg(Ty::Int));
-    b.push(Inst::Loop { counter, count: Src::Reg(count), body });
+    b.push(Inst::Loop {
+        counter,
+        count: Src::Reg(count),
+        body,
+    });
     Loaded::new(&super::compile(&b.finish(), Cpu::V3).expect("code"))
 }
 
 fn eval(code: &Loaded, x: &[f32], y: &[f32]) -> Vec<f32> {
     let mut out = vec![0f32; x.len()];
-    let args =
-        [x.len() as u64 / 8, x.as_ptr() as u64, y.as_ptr() as u64, out.as_mut_ptr() as u64];
+    let args = [
+        x.len() as u64 / 8,
+        x.as_ptr() as u64,
+        y.as_ptr() as u64,
+        out.as_mut_ptr() as u64,
+    ];
     code.call(&args);
     out
 }
@@ -37,14 +72,22 @@ fn eval(code: &Loaded, x: &[f32], y: &[f32]) -> Vec<f32> {
 fn distance(got: f32, want: f64) -> f64 {
     let nearest = want as f32;
     if nearest.is_nan() || got.is_nan() {
-        return if nearest.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
+        return if nearest.is_nan() && got.is_nan() {
+            0.0
+        } else {
+            f64::INFINITY
+        };
     }
     if nearest.is_infinite() || got.is_infinite() {
         // The largest number and infinity are neighbours.
         let same = nearest == got
             || (nearest.abs().max(got.abs()).is_infinite()
                 && nearest.abs().min(got.abs()) > 3.402_823e38);
-        return if same && nearest.signum() == got.signum() { 0.0 } else { f64::INFINITY };
+        return if same && nearest.signum() == got.signum() {
+            0.0
+        } else {
+            f64::INFINITY
+        };
     }
     if want == 0.0 {
         let same = got == 0.0 && got.is_sign_negative() == want.is_sign_negative();
@@ -114,7 +157,11 @@ fn check(
         }
     }
     println!("{name}: {:.2} ulp at {:e}", worst.0, worst.1);
-    assert!(worst.0 <= limit, "{name}: {worst:?} is not {:e}", truth(f64::from(worst.1)));
+    assert!(
+        worst.0 <= limit,
+        "{name}: {worst:?} is not {:e}",
+        truth(f64::from(worst.1))
+    );
 }
 
 #[test]
@@ -122,7 +169,9 @@ fn functions_of_one_argument_are_within_two_ulp() {
     let all = (f32::NEG_INFINITY, f32::INFINITY);
     check("exp", 2.0, all, math::exp, f64::exp);
     check("log", 2.0, all, math::log, f64::ln);
-    check("sigmoid", 2.0, all, math::sigmoid, |x| 1.0 / (1.0 + (-x).exp()));
+    check("sigmoid", 2.0, all, math::sigmoid, |x| {
+        1.0 / (1.0 + (-x).exp())
+    });
     check("tanh", 2.0, all, math::tanh, f64::tanh);
     check("erf", 2.0, all, math::erf, libm_erf);
     check("sin", 2.0, (-1e5, 1e5), math::sin, f64::sin);
@@ -148,7 +197,9 @@ fn libm_erf(x: f64) -> f64 {
     if size > 7.0 {
         return x.signum();
     }
-    let fraction = (1..=120).rev().fold(0.0, |below, k| f64::from(k) / 2.0 / (size + below));
+    let fraction = (1..=120)
+        .rev()
+        .fold(0.0, |below, k| f64::from(k) / 2.0 / (size + below));
     let rest = (-size * size).exp() / ((size + fraction) * std::f64::consts::PI.sqrt());
     x.signum() * (1.0 - rest)
 }
@@ -164,7 +215,9 @@ fn pow_is_within_four_ulp() {
     }
     let mut state = 1u64;
     let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as f64 / (1u64 << 31) as f64
     };
     for _ in 0..400_000 {
@@ -194,7 +247,11 @@ fn pow_is_within_four_ulp() {
 #[test]
 fn speed_of_functions_is_printed() {
     let gelu = |b: &mut Builder, x: Reg, _: Reg| {
-        let (half, one, root) = (b.f32(0.5), b.f32(1.0), b.f32(std::f32::consts::FRAC_1_SQRT_2));
+        let (half, one, root) = (
+            b.f32(0.5),
+            b.f32(1.0),
+            b.f32(std::f32::consts::FRAC_1_SQRT_2),
+        );
         let inner = b.bin(BinOp::Mul, x, root);
         let erf = math::erf(b, inner);
         let sum = b.bin(BinOp::Add, erf, one);

@@ -22,7 +22,10 @@ def f(X: T.Buffer((n,), "float32"), S: T.Buffer((n,), "float32"), M: T.Buffer((1
         .floats("Y", &vec![7.0; n as usize + 8])
         .int("n", n);
     let got = run(&text, data).get("Y");
-    assert!(got[n as usize..].iter().all(|&value| value == 7.0), "writes behind the end");
+    assert!(
+        got[n as usize..].iter().all(|&value| value == 7.0),
+        "writes behind the end"
+    );
     got[..n as usize].to_vec()
 }
 
@@ -40,17 +43,28 @@ const S: &str = "S[jo * 16 + vi]";
 #[test]
 fn rows_have_tails() {
     check_row(&format!("{X} * {S} + M[0]"), |x, s| x * s + 0.25);
-    check_row(&format!("T.exp({X} - M[0]) * {S}"), |x, s| (x - 0.25).exp() * s);
-    check_row(&format!("T.max({X}, {S}) - T.min({X}, {S})"), |x, s| x.max(s) - x.min(s));
-    check_row(&format!("T.Select({X} < {S}, {X}, T.float32(3))"), |x, s| if x < s { x } else { 3.0 });
+    check_row(&format!("T.exp({X} - M[0]) * {S}"), |x, s| {
+        (x - 0.25).exp() * s
+    });
+    check_row(&format!("T.max({X}, {S}) - T.min({X}, {S})"), |x, s| {
+        x.max(s) - x.min(s)
+    });
+    check_row(
+        &format!("T.Select({X} < {S}, {X}, T.float32(3))"),
+        |x, s| if x < s { x } else { 3.0 },
+    );
     check_row(
         &format!("T.if_then_else({X} < T.float32(0) and not {S} > M[0], -{X}, {X} / T.float32(4))"),
         |x, s| if x < 0.0 && !(s > 0.25) { -x } else { x / 4.0 },
     );
-    check_row(&format!("T.Cast(\"float32\", T.Cast(\"int32\", {X} * T.float32(100)))"), |x, _| {
-        (x * 100.0).trunc()
-    });
-    check_row(&format!("T.floor({X} * T.float32(9)) + T.fabs({S})"), |x, s| (x * 9.0).floor() + s.abs());
+    check_row(
+        &format!("T.Cast(\"float32\", T.Cast(\"int32\", {X} * T.float32(100)))"),
+        |x, _| (x * 100.0).trunc(),
+    );
+    check_row(
+        &format!("T.floor({X} * T.float32(9)) + T.fabs({S})"),
+        |x, s| (x * 9.0).floor() + s.abs(),
+    );
     check_row("T.Cast(\"float32\", jo * 16 + vi)", {
         let at = std::cell::Cell::new(0);
         move |_, _| {
@@ -143,7 +157,10 @@ def f(X: T.Buffer((n,), "float32"), Y: T.Buffer((2,), "float32"), n: T.int64):
     for at in 0..20 {
         let mut x = numbers(20, 5);
         x[at] = f32::NAN;
-        let data = Data::default().floats("X", &x).floats("Y", &[0.0; 2]).int("n", 20);
+        let data = Data::default()
+            .floats("X", &x)
+            .floats("Y", &[0.0; 2])
+            .int("n", 20);
         let got = run(TEXT, data).get("Y");
         assert!(got[0].is_nan() && got[1] == 1.0, "at {at}: {got:?}");
     }
@@ -171,11 +188,17 @@ def f(X: T.Buffer((1, 9, 13, C), "float32"), W: T.Buffer((2, 3, 3, C, 16), "floa
                         Y[0, y, mi, co * 16 + vi] = acc[mi, vi]
 "#;
     for c in [1usize, 3, 5] {
-        for text in [TEXT.to_owned(), TEXT.replace("C)", &format!("{c})")).replace("C,", &format!("{c},"))] {
+        for text in [
+            TEXT.to_owned(),
+            TEXT.replace("C)", &format!("{c})"))
+                .replace("C,", &format!("{c},")),
+        ] {
             let (x, w) = (numbers(9 * 13 * c, 6), numbers(2 * 9 * c * 16, 7));
             let pair = Pair::new(&text);
-            let mut data =
-                Data::default().floats("X", &x).floats("W", &w).floats("Y", &[0.0; 4 * 6 * 32]);
+            let mut data = Data::default()
+                .floats("X", &x)
+                .floats("W", &w)
+                .floats("Y", &[0.0; 4 * 6 * 32]);
             for y in 0..4 {
                 for co in 0..2 {
                     data = data.int("y", y).int("co", co).int("C", c as i64);
@@ -278,14 +301,18 @@ def f(A: T.Buffer((n,), "int8"), B: T.Buffer((n,), "uint8"), M: T.Buffer((n,), "
             .bytes("P", &vec![2; n + 4])
             .int("n", n as i64);
         let got = run(TEXT, data);
-        let sums: Vec<i32> =
-            (0..n).map(|i| i32::from(a[i] as i8) * 3 + i32::from(b[i]) + 7).collect();
-        let want: Vec<f32> =
-            (0..n).map(|i| if m[i] == 1 { sums[i] as f32 } else { -1.0 }).collect();
+        let sums: Vec<i32> = (0..n)
+            .map(|i| i32::from(a[i] as i8) * 3 + i32::from(b[i]) + 7)
+            .collect();
+        let want: Vec<f32> = (0..n)
+            .map(|i| if m[i] == 1 { sums[i] as f32 } else { -1.0 })
+            .collect();
         close(&got.get("Y"), &want, 0.0);
         let narrow: Vec<u8> = sums.iter().map(|&sum| sum as u8).chain([0; 4]).collect();
         assert_eq!(got.raw("Z"), narrow);
-        let flags = (0..n).map(|i| u8::from(sums[i] > 50 || m[i] == 1)).chain([2; 4]);
+        let flags = (0..n)
+            .map(|i| u8::from(sums[i] > 50 || m[i] == 1))
+            .chain([2; 4]);
         assert_eq!(got.raw("P"), flags.collect::<Vec<_>>());
     }
 }
@@ -306,7 +333,10 @@ def f(A: T.Buffer((n,), "float16"), S: T.Buffer((1,), "float16"), Y: T.Buffer((n
     use half::f16;
     let raw = |values: &[f16]| -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() };
     for n in [1usize, 7, 16, 21, 64] {
-        let a: Vec<f16> = numbers(n, 3).iter().map(|&x| f16::from_f32(x * 10.0)).collect();
+        let a: Vec<f16> = numbers(n, 3)
+            .iter()
+            .map(|&x| f16::from_f32(x * 10.0))
+            .collect();
         let s = f16::from_f32(1.37);
         let data = Data::default()
             .bytes("A", &raw(&a))
@@ -324,5 +354,60 @@ def f(A: T.Buffer((n,), "float16"), S: T.Buffer((1,), "float16"), Y: T.Buffer((n
         want.extend([1; 4]);
         assert_eq!(got.raw("Y"), want);
         assert_eq!(got.raw("Z"), raw(&[f16::from_f32(s.to_f32() * s.to_f32())]));
+    }
+}
+
+#[test]
+fn convolutions_pad_with_conditions() {
+    const TEXT: &str = r#"
+@T.prim_func
+def f(X: T.Buffer((H, 7, C), "float32"), W: T.Buffer((3, 3, C, 8), "float32"), Y: T.Buffer((H, 7, 8), "float32"), H: T.int64, C: T.int64):
+    for y in range(H):
+        with T.sblock("tile"):
+            T.sblock_attr({"irc.kernel": True})
+            acc = T.alloc_local((7, 8), "float32")
+            for mi in T.unroll(7):
+                for vi in T.vectorized(8):
+                    acc[mi, vi] = T.float32(0)
+            for ky, kx, c in T.grid(3, 3, C):
+                for mi in T.unroll(7):
+                    for vi in T.vectorized(8):
+                        acc[mi, vi] = acc[mi, vi] + T.if_then_else(0 <= y + ky - 1 and y + ky - 1 < H and 0 <= mi + kx - 1 and mi + kx - 1 < 7, X[y + ky - 1, mi + kx - 1, c], T.float32(0)) * W[ky, kx, c, vi]
+            for mi in T.unroll(7):
+                for vi in T.vectorized(8):
+                    Y[y, mi, vi] = acc[mi, vi]
+"#;
+    for (h, c) in [(1usize, 1usize), (4, 5), (3, 16)] {
+        let (x, w) = (numbers(h * 7 * c, 8), numbers(9 * c * 8, 9));
+        let mut want = Vec::new();
+        for (y, xx, o) in (0..h * 56).map(|at| (at / 56, at / 8 % 7, at % 8)) {
+            let mut sum = 0.0;
+            for (ky, kx) in (0..9).map(|at| (at / 3, at % 3)) {
+                let (row, column) = ((y + ky).wrapping_sub(1), (xx + kx).wrapping_sub(1));
+                if row < h && column < 7 {
+                    for p in 0..c {
+                        sum += x[(row * 7 + column) * c + p] * w[((ky * 3 + kx) * c + p) * 8 + o];
+                    }
+                }
+            }
+            want.push(sum);
+        }
+        for text in [
+            TEXT.to_owned(),
+            TEXT.replace("(3, 3, C)", &format!("(3, 3, {c})")),
+        ] {
+            let pair = Pair::new(&text);
+            let mut data = Data::default()
+                .floats("X", &x)
+                .floats("W", &w)
+                .floats("Y", &vec![0.0; h * 56])
+                .int("C", c as i64)
+                .int("H", h as i64);
+            for y in 0..h {
+                data = data.int("y", y as i64);
+                pair.run(&mut data);
+            }
+            close(&data.get("Y"), &want, 1e-5);
+        }
     }
 }

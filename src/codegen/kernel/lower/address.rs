@@ -18,7 +18,10 @@ impl Lower<'_> {
         match &expr.kind {
             ExprKind::Int(value) => Some(Poly::constant(i64::try_from(*value).ok()?)),
             ExprKind::Name(name) => self.named_poly(name),
-            ExprKind::Unary { op: UnaryOp::Neg, value } => Some(self.poly(value)?.scale(-1)),
+            ExprKind::Unary {
+                op: UnaryOp::Neg,
+                value,
+            } => Some(self.poly(value)?.scale(-1)),
             ExprKind::Binary { op, lhs, rhs } => {
                 let (a, b) = (self.poly(lhs)?, self.poly(rhs)?);
                 match op {
@@ -83,7 +86,10 @@ impl Lower<'_> {
 
     /// An atom for a register that is known from a frame on.
     pub(super) fn atom_of(&mut self, reg: Reg, frame: usize) -> Poly {
-        self.atoms.push(AtomInfo { kind: AtomKind::Reg(reg), frame });
+        self.atoms.push(AtomInfo {
+            kind: AtomKind::Reg(reg),
+            frame,
+        });
         Poly::atom(Atom(self.atoms.len() as u32 - 1))
     }
 
@@ -153,7 +159,10 @@ impl Lower<'_> {
 
     /// The frame from which on all atoms are known.
     pub(super) fn home(&self, poly: &Poly) -> usize {
-        poly.atoms().map(|atom| self.atoms[atom.0 as usize].frame).max().unwrap_or(0)
+        poly.atoms()
+            .map(|atom| self.atoms[atom.0 as usize].frame)
+            .max()
+            .unwrap_or(0)
     }
 
     /// The value of a polynomial without lanes.
@@ -166,8 +175,10 @@ impl Lower<'_> {
         }
         let frame = self.home(poly);
         let mut sum = None;
-        let terms: Vec<(Vec<Atom>, i64)> =
-            poly.terms().map(|(factors, by)| (factors.to_vec(), by)).collect();
+        let terms: Vec<(Vec<Atom>, i64)> = poly
+            .terms()
+            .map(|(factors, by)| (factors.to_vec(), by))
+            .collect();
         for (factors, by) in terms {
             let mut value = None;
             for atom in factors {
@@ -180,9 +191,7 @@ impl Lower<'_> {
             let value = match (value, by) {
                 (None, by) => Src::Imm(by),
                 (Some(value), 1) => value,
-                (Some(value), by) => {
-                    Src::Reg(self.int_at(frame, IntOp::Mul, value, Src::Imm(by)))
-                }
+                (Some(value), by) => Src::Reg(self.int_at(frame, IntOp::Mul, value, Src::Imm(by))),
             };
             sum = Some(match sum {
                 None => value,
@@ -224,7 +233,12 @@ impl Lower<'_> {
         let env = self.env;
         let buffer = env.buffers.get(name)?;
         let index = match index {
-            [Expr { kind: ExprKind::Tuple { items, .. }, .. }] => items.as_slice(),
+            [
+                Expr {
+                    kind: ExprKind::Tuple { items, .. },
+                    ..
+                },
+            ] => items.as_slice(),
             index => index,
         };
         (index.len() == buffer.shape.len()).then_some(())?;
@@ -250,7 +264,11 @@ impl Lower<'_> {
             return Some(Mem::at(base, disp));
         }
         if let Some((base, index)) = self.neighbour(name, &moving, bytes) {
-            return Some(Mem { base, index: Some(index), disp });
+            return Some(Mem {
+                base,
+                index: Some(index),
+                disp,
+            });
         }
         Some(Mem::at(self.pointer(name, &moving, bytes)?, disp))
     }
@@ -265,7 +283,9 @@ impl Lower<'_> {
             }
             let delta = at.sub(from);
             let mut terms = delta.terms();
-            let (Some((factors, by)), None) = (terms.next(), terms.next()) else { continue };
+            let (Some((factors, by)), None) = (terms.next(), terms.next()) else {
+                continue;
+            };
             if by > 0 && !factors.is_empty() && (self.home(&delta) < home || home == 0) {
                 found = Some((reg, Poly::term(factors, 1), by * bytes));
                 break;
@@ -273,7 +293,9 @@ impl Lower<'_> {
         }
         let (base, product, by) = found?;
         let scale = [8, 4, 2, 1].into_iter().find(|scale| by % scale == 0)?;
-        let Src::Reg(index) = self.int(&product.scale(by / scale)) else { return None };
+        let Src::Reg(index) = self.int(&product.scale(by / scale)) else {
+            return None;
+        };
         Some((base, (index, scale as u8)))
     }
 
@@ -287,10 +309,15 @@ impl Lower<'_> {
             return Some(reg);
         }
         let home = self.home(at);
-        let moving = at.atoms().find_map(|atom| match self.atoms[atom.0 as usize] {
-            AtomInfo { kind: AtomKind::Var(id), frame } if frame == home => Some((atom, id)),
-            _ => None,
-        });
+        let moving = at
+            .atoms()
+            .find_map(|atom| match self.atoms[atom.0 as usize] {
+                AtomInfo {
+                    kind: AtomKind::Var(id),
+                    frame,
+                } if frame == home => Some((atom, id)),
+                _ => None,
+            });
         let reg = match moving.and_then(|(atom, id)| Some((at.split(atom)?, id))) {
             Some(((step, rest), id)) if self.home(&step) < home && self.home(&rest) < home => {
                 let start = rest.add(&step.mul(&self.loops[id].begin));
@@ -299,10 +326,18 @@ impl Lower<'_> {
                 let from = self.pointer(name, &start, bytes)?;
                 let dst = self.b.reg(Ty::Int);
                 let (a, b) = (Src::Reg(from), Src::Imm(disp));
-                self.b.push_at(home - 1, match disp {
-                    0 => Inst::Move { dst, src: a },
-                    _ => Inst::Int { op: IntOp::Add, dst, a, b },
-                });
+                self.b.push_at(
+                    home - 1,
+                    match disp {
+                        0 => Inst::Move { dst, src: a },
+                        _ => Inst::Int {
+                            op: IntOp::Add,
+                            dst,
+                            a,
+                            b,
+                        },
+                    },
+                );
                 self.loops[id].steps.push((dst, step.scale(bytes)));
                 dst
             }
@@ -359,11 +394,19 @@ impl Lower<'_> {
         }
         let mem = self.mem(name, at, elem)?;
         let dst = self.b.reg(elem.ty());
-        self.b.push_at(frame, if vector {
-            Inst::Load { dst, elem, mem, mask }
-        } else {
-            Inst::Broadcast { dst, elem, mem }
-        });
+        self.b.push_at(
+            frame,
+            if vector {
+                Inst::Load {
+                    dst,
+                    elem,
+                    mem,
+                    mask,
+                }
+            } else {
+                Inst::Broadcast { dst, elem, mem }
+            },
+        );
         self.frames[frame].loads.insert(key, dst);
         Some(dst)
     }
@@ -372,7 +415,9 @@ impl Lower<'_> {
 /// `(8 * n + 3) // 4 = 2 * n` and the like, where all but the constant is divisible.
 fn divide_terms(op: IntOp, a: &Poly, by: i64) -> Option<Poly> {
     let rest = a.constant_part();
-    if a.terms().any(|(factors, coefficient)| !factors.is_empty() && coefficient % by != 0) {
+    if a.terms()
+        .any(|(factors, coefficient)| !factors.is_empty() && coefficient % by != 0)
+    {
         return None;
     }
     match op {
@@ -398,7 +443,11 @@ fn fold(op: IntOp, a: i64, b: i64) -> Option<i64> {
         IntOp::Div | IntOp::Mod => {
             let (quotient, rest) = (a.checked_div(b)?, a.checked_rem(b)?);
             let off = i64::from(rest != 0 && (rest < 0) != (b < 0));
-            if op == IntOp::Div { quotient - off } else { rest + off * b }
+            if op == IntOp::Div {
+                quotient - off
+            } else {
+                rest + off * b
+            }
         }
     })
 }

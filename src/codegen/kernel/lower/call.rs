@@ -4,9 +4,9 @@ use irc_syntax::{BinaryOp, DType, Expr, ExprKind};
 
 use super::super::math;
 use super::super::vir::{BinOp, CmpOp, Reg, Ty, UnOp};
+use super::Lower;
 use super::cond::{Cond, comparison};
 use super::value::Val;
-use super::Lower;
 
 impl Lower<'_> {
     pub(super) fn call(&mut self, expr: &Expr) -> Option<Val> {
@@ -93,7 +93,9 @@ impl Lower<'_> {
             }
             (DType::I32, Some(_)) => {
                 let value = i32::try_from(value.as_int()?).ok()?;
-                Some(Val::Int(super::super::affine::Poly::constant(i64::from(value))))
+                Some(Val::Int(super::super::affine::Poly::constant(i64::from(
+                    value,
+                ))))
             }
             (dtype, _) if dtype.is_int() => Some(Val::Int(self.poly(value)?)),
             (dtype, None) => {
@@ -117,7 +119,9 @@ impl Lower<'_> {
             (DType::F16, Val::Half(reg)) => Some(Val::Half(reg)),
             (DType::F16, Val::F32(reg)) => Some(Val::Half(self.b.un(UnOp::RoundHalf, reg))),
             (DType::F16, value) => {
-                let Some(Val::F32(reg)) = self.cast(DType::F32, value) else { return None };
+                let Some(Val::F32(reg)) = self.cast(DType::F32, value) else {
+                    return None;
+                };
                 Some(Val::Half(self.b.un(UnOp::RoundHalf, reg)))
             }
             (DType::I32, Val::I32(reg) | Val::Byte(reg, _)) => Some(Val::I32(reg)),
@@ -127,7 +131,11 @@ impl Lower<'_> {
                 // The lanes of a byte are its value: extend what is left of it.
                 let by = self.b.i32(24);
                 let high = self.b.bin(BinOp::Shl, reg, by);
-                let op = if dtype == DType::I8 { BinOp::Sar } else { BinOp::Shr };
+                let op = if dtype == DType::I8 {
+                    BinOp::Sar
+                } else {
+                    BinOp::Shr
+                };
                 Some(Val::Byte(self.b.bin(op, high, by), dtype))
             }
             (DType::I8 | DType::U8, Val::Byte(reg, from)) if from == dtype => {
@@ -233,7 +241,11 @@ impl Lower<'_> {
         }
         let size = math::abs(&mut self.b, reg);
         let infinity = self.b.f32(f32::INFINITY);
-        let op = if name == "isinf" { CmpOp::Eq } else { CmpOp::Lt };
+        let op = if name == "isinf" {
+            CmpOp::Eq
+        } else {
+            CmpOp::Lt
+        };
         self.b.cmp(op, size, infinity)
     }
 }

@@ -4,7 +4,7 @@
 //! known before their loop, the code around is made twice: once for the case that they hold for the whole extent, in
 //! which they vanish, and once with masks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::{BinaryOp, Expr, ExprKind, Name, Stmt, StmtKind, UnaryOp};
 
@@ -92,11 +92,22 @@ impl Lower<'_> {
     pub(super) fn cond(&mut self, expr: &Expr) -> Option<Cond> {
         match &expr.kind {
             ExprKind::Bool(value) => return Some(Cond::Known(*value)),
-            ExprKind::Unary { op: UnaryOp::Not, value } => return Some(self.cond(value)?.not()),
-            ExprKind::Binary { op: BinaryOp::And, lhs, rhs } => {
+            ExprKind::Unary {
+                op: UnaryOp::Not,
+                value,
+            } => return Some(self.cond(value)?.not()),
+            ExprKind::Binary {
+                op: BinaryOp::And,
+                lhs,
+                rhs,
+            } => {
                 return Some(self.cond(lhs)?.and(self.cond(rhs)?));
             }
-            ExprKind::Binary { op: BinaryOp::Or, lhs, rhs } => {
+            ExprKind::Binary {
+                op: BinaryOp::Or,
+                lhs,
+                rhs,
+            } => {
                 return Some(self.cond(lhs)?.or(self.cond(rhs)?));
             }
             _ => {}
@@ -121,7 +132,16 @@ impl Lower<'_> {
         }
         let (lane, rest) = delta.split(LANE)?;
         let cond = match (lane.as_constant()?, op) {
-            (0, op) => return Some(Cond::Int(op, rest)),
+            (0, op) => {
+                let key = (op, rest);
+                if self.known.contains(&key) {
+                    return Some(Cond::Known(true));
+                }
+                if let Some(asked) = &mut self.asked {
+                    asked.insert(key.clone());
+                }
+                return Some(Cond::Int(key.0, key.1));
+            }
             // lane + rest < 0, that is, lane < -rest.
             (1, CmpOp::Lt) => self.below(rest.scale(-1)),
             (1, CmpOp::Le) => self.below(rest.scale(-1).add_constant(1)),
@@ -144,7 +164,10 @@ impl Lower<'_> {
     /// The lanes of the vector at hand below a number.
     fn below(&mut self, below: Poly) -> Cond {
         let (extent, first) = self.chunk.unwrap_or((0, 0));
-        let bound = Bound { below: below.add_constant(first), extent };
+        let bound = Bound {
+            below: below.add_constant(first),
+            extent,
+        };
         if self.holds(&bound) {
             return Cond::Known(true);
         }
@@ -158,7 +181,10 @@ impl Lower<'_> {
     /// Whether a bound is known to hold for its whole loop.
     pub(super) fn holds(&self, bound: &Bound) -> bool {
         self.assumed.contains(&bound.below)
-            || bound.below.as_constant().is_some_and(|below| below >= bound.extent)
+            || bound
+                .below
+                .as_constant()
+                .is_some_and(|below| below >= bound.extent)
     }
 
     /// Whether code has yet to be made apart for the case that a bound holds.
@@ -175,7 +201,10 @@ impl Lower<'_> {
             Cond::Int(..) => {
                 let flag = self.flag(&cond);
                 let lanes = self.b.reg(Ty::I32);
-                self.b.push(Inst::Splat { dst: lanes, src: flag });
+                self.b.push(Inst::Splat {
+                    dst: lanes,
+                    src: flag,
+                });
                 let zero = self.b.i32(0);
                 self.b.cmp(CmpOp::Ne, lanes, zero)
             }
@@ -205,16 +234,38 @@ impl Lower<'_> {
             Src::Imm(value) => {
                 let dst = self.b.reg(Ty::Int);
                 let value = value.clamp(0, self.b.lanes());
-                self.b.push_at(frame, Inst::Move { dst, src: Src::Imm(value) });
+                self.b.push_at(
+                    frame,
+                    Inst::Move {
+                        dst,
+                        src: Src::Imm(value),
+                    },
+                );
                 dst
             }
             count => {
                 let (low, high) = (self.b.reg(Ty::Int), self.b.reg(Ty::Int));
                 let lanes = Src::Imm(self.b.lanes());
                 let op = IntOp::Max;
-                self.b.push_at(frame, Inst::Int { op, dst: low, a: count, b: Src::Imm(0) });
+                self.b.push_at(
+                    frame,
+                    Inst::Int {
+                        op,
+                        dst: low,
+                        a: count,
+                        b: Src::Imm(0),
+                    },
+                );
                 let op = IntOp::Min;
-                self.b.push_at(frame, Inst::Int { op, dst: high, a: Src::Reg(low), b: lanes });
+                self.b.push_at(
+                    frame,
+                    Inst::Int {
+                        op,
+                        dst: high,
+                        a: Src::Reg(low),
+                        b: lanes,
+                    },
+                );
                 high
             }
         };
@@ -229,14 +280,41 @@ impl Lower<'_> {
         let dst = self.b.reg(Ty::Int);
         match cond {
             Cond::Known(value) => {
-                self.b.push(Inst::Move { dst, src: Src::Imm(i64::from(*value)) });
+                self.b.push(Inst::Move {
+                    dst,
+                    src: Src::Imm(i64::from(*value)),
+                });
             }
             Cond::Int(op, poly) => {
+                let key = (*op, poly.clone());
+                if let Some(&flag) = self.frames.iter().find_map(|frame| frame.flags.get(&key)) {
+                    return flag;
+                }
+                let frame = self.outside(self.home(poly));
                 let a = self.int(poly);
-                self.b.push(Inst::Move { dst, src: Src::Imm(0) });
-                let then = vec![Inst::Move { dst, src: Src::Imm(1) }];
+                self.b.push_at(
+                    frame,
+                    Inst::Move {
+                        dst,
+                        src: Src::Imm(0),
+                    },
+                );
+                let then = vec![Inst::Move {
+                    dst,
+                    src: Src::Imm(1),
+                }];
                 let (op, b, orelse) = (*op, Src::Imm(0), Vec::new());
-                self.b.push(Inst::If { op, a, b, then, orelse });
+                self.b.push_at(
+                    frame,
+                    Inst::If {
+                        op,
+                        a,
+                        b,
+                        then,
+                        orelse,
+                    },
+                );
+                self.frames[frame].flags.insert(key, dst);
             }
             Cond::And(a, b) | Cond::Or(a, b) => {
                 let (a, b) = (Src::Reg(self.flag(a)), Src::Reg(self.flag(b)));
@@ -272,19 +350,26 @@ impl Lower<'_> {
         };
         let then = self.side(then)?;
         let orelse = self.side(orelse)?;
-        self.b.push(Inst::If { op, a: poly, b: Src::Imm(0), then, orelse });
+        self.b.push(Inst::If {
+            op,
+            a: poly,
+            b: Src::Imm(0),
+            then,
+            orelse,
+        });
         Some(())
     }
 
     fn side(&mut self, make: impl FnOnce(&mut Self) -> Option<()>) -> Option<Vec<Inst>> {
         let (names, assumed) = (self.names.clone(), self.assumed.clone());
-        let masked = self.masked.clone();
+        let (masked, known) = (self.masked.clone(), self.known.clone());
         self.open(FrameKind::Branch);
         make(self)?;
         let insts = self.close();
         self.names = names;
         self.assumed = assumed;
         self.masked = masked;
+        self.known = known;
         Some(insts)
     }
 
@@ -292,9 +377,11 @@ impl Lower<'_> {
     pub(super) fn branch(&mut self, cond: Cond, then: &[Stmt], orelse: &[Stmt]) -> Option<()> {
         let (scalar, lanes) = cond.parts();
         match (lanes, &scalar) {
-            (Cond::Known(true), _) => {
-                self.choose(scalar, |lower| lower.stmts(then), |lower| lower.stmts(orelse))
-            }
+            (Cond::Known(true), _) => self.choose(
+                scalar,
+                |lower| lower.stmts(then),
+                |lower| lower.stmts(orelse),
+            ),
             (lanes, Cond::Known(true)) => {
                 let outer = self.mask;
                 let mask = self.mask_of(lanes);
@@ -387,6 +474,50 @@ impl Lower<'_> {
         )
     }
 
+    /// Code once for the case that comparisons of integers hold and once for the other. Of comparisons that differ by a
+    /// number only the strictest is made.
+    pub(super) fn with_known(
+        &mut self,
+        asked: BTreeSet<(CmpOp, Poly)>,
+        mut make: impl FnMut(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        let mut strictest: BTreeMap<(CmpOp, Poly), i64> = BTreeMap::new();
+        let mut all = Cond::Known(true);
+        for (op, poly) in &asked {
+            let rest = poly.constant_part();
+            let moving = poly.add_constant(-rest);
+            match op {
+                CmpOp::Eq | CmpOp::Ne => all = all.and(Cond::Int(*op, poly.clone())),
+                CmpOp::Lt | CmpOp::Le => {
+                    let most = strictest.entry((*op, moving)).or_insert(rest);
+                    *most = rest.max(*most);
+                }
+                CmpOp::Gt | CmpOp::Ge => {
+                    let least = strictest.entry((*op, moving)).or_insert(rest);
+                    *least = rest.min(*least);
+                }
+            }
+        }
+        for ((op, moving), rest) in strictest {
+            all = all.and(Cond::Int(op, moving.add_constant(rest)));
+        }
+        let flag = self.flag(&all);
+        let then = self.side(|lower| {
+            lower.known.extend(asked);
+            make(lower)
+        })?;
+        let orelse = self.side(&mut make)?;
+        let (op, a, b) = (CmpOp::Ne, Src::Reg(flag), Src::Imm(0));
+        self.b.push(Inst::If {
+            op,
+            a,
+            b,
+            then,
+            orelse,
+        });
+        Some(())
+    }
+
     /// The bounds in statements that are known here, but for the lane.
     pub(super) fn bounds_in(&mut self, stmts: &[Stmt]) -> Vec<Bound> {
         let mut found = Vec::new();
@@ -445,18 +576,26 @@ impl Lower<'_> {
             }
             comparisons.extend(visit.0);
         });
-        let shadowed = self.names.insert(name.clone(), Bind::Val(Val::Int(Poly::atom(LANE))));
+        let shadowed = self
+            .names
+            .insert(name.clone(), Bind::Val(Val::Int(Poly::atom(LANE))));
         for (op, a, b) in comparisons {
             let known = [&a, &b].iter().all(|side| {
                 let mut names = BTreeSet::new();
                 bound_names(side, &mut names);
-                names.iter().all(|other| other == name || !inner.contains(other))
+                names
+                    .iter()
+                    .all(|other| other == name || !inner.contains(other))
             });
             if !known {
                 continue;
             }
-            let (Some(a), Some(b)) = (self.poly(&a), self.poly(&b)) else { continue };
-            let Some((lane, rest)) = a.sub(&b).split(LANE) else { continue };
+            let (Some(a), Some(b)) = (self.poly(&a), self.poly(&b)) else {
+                continue;
+            };
+            let Some((lane, rest)) = a.sub(&b).split(LANE) else {
+                continue;
+            };
             let below = match (lane.as_constant(), op) {
                 (Some(1), CmpOp::Lt | CmpOp::Ge) => rest.scale(-1),
                 (Some(1), CmpOp::Le | CmpOp::Gt) => rest.scale(-1).add_constant(1),

@@ -40,7 +40,10 @@ pub(super) fn loop_kind(iter: &Expr) -> Option<(LoopKind, Vec<(Option<&Expr>, &E
     let (path, _) = iter.as_call()?;
     let args: Vec<&Expr> = iter.positional().collect();
     if path == "T.grid" {
-        return Some((LoopKind::Serial, args.into_iter().map(|end| (None, end)).collect()));
+        return Some((
+            LoopKind::Serial,
+            args.into_iter().map(|end| (None, end)).collect(),
+        ));
     }
     let kind = match path.as_str() {
         "range" | "T.serial" => LoopKind::Serial,
@@ -60,9 +63,10 @@ impl Lower<'_> {
         let (kind, ranges) = loop_kind(iter)?;
         let names: Vec<Name> = match &target.kind {
             ExprKind::Name(name) => vec![name.clone()],
-            ExprKind::Tuple { items, .. } => {
-                items.iter().map(|item| item.as_name().cloned()).collect::<Option<_>>()?
-            }
+            ExprKind::Tuple { items, .. } => items
+                .iter()
+                .map(|item| item.as_name().cloned())
+                .collect::<Option<_>>()?,
             _ => return None,
         };
         if names.len() != ranges.len() {
@@ -97,7 +101,12 @@ impl Lower<'_> {
                 self.vectorize(name, end.as_constant()?, body)?;
             }
             LoopKind::Serial if !self.must_unroll(name, body) => {
-                let body = SerialBody { name, kind, inner, stmts: body };
+                let body = SerialBody {
+                    name,
+                    kind,
+                    inner,
+                    stmts: body,
+                };
                 self.serial(&body, &begin, &end)?;
             }
             LoopKind::Serial | LoopKind::Unrolled => {
@@ -136,7 +145,8 @@ impl Lower<'_> {
             }
         }
         let mut visit = Indexed(&self.local_names, name, false);
-        body.iter().for_each(|stmt| irc_syntax::Visit::visit_stmt(&mut visit, stmt));
+        body.iter()
+            .for_each(|stmt| irc_syntax::Visit::visit_stmt(&mut visit, stmt));
         visit.2
     }
 
@@ -149,8 +159,8 @@ impl Lower<'_> {
         for first in (0..extent).step_by(lanes as usize) {
             self.bind_int(name, Poly::atom(LANE).add_constant(first));
             self.chunk = Some((extent, first));
-            self.mask = (extent - first < lanes)
-                .then(|| self.lane_mask(&Poly::constant(extent - first)));
+            self.mask =
+                (extent - first < lanes).then(|| self.lane_mask(&Poly::constant(extent - first)));
             self.limit = self.mask;
             self.plain_stmts(body)?;
             self.names.clone_from(&saved);
@@ -161,8 +171,32 @@ impl Lower<'_> {
         Some(())
     }
 
-    /// A counted loop, in two parts when bounds hold only for the first of them.
+    /// A counted loop. One that branches on what it does not change is made twice: without the branches, for the case
+    /// that they all hold (a filter inside its image), and with them.
     fn serial(&mut self, body: &SerialBody<'_>, begin: &Poly, end: &Poly) -> Option<()> {
+        if self.asked.is_none() && self.chunk.is_none() && body.is_innermost() && body.has_branch()
+        {
+            let here = self.b.block();
+            let mut trial = self.clone();
+            trial.asked = Some(BTreeSet::new());
+            trial.cut(body, begin, end)?;
+            let mut asked = trial.asked.unwrap_or_default();
+            asked.retain(|(_, poly)| {
+                poly.atoms().all(|atom| {
+                    self.atoms
+                        .get(atom.0 as usize)
+                        .is_some_and(|atom| atom.frame <= here)
+                })
+            });
+            if !asked.is_empty() {
+                return self.with_known(asked, |lower| lower.cut(body, begin, end));
+            }
+        }
+        self.cut(body, begin, end)
+    }
+
+    /// A counted loop, in two parts when bounds hold only for the first of them.
+    fn cut(&mut self, body: &SerialBody<'_>, begin: &Poly, end: &Poly) -> Option<()> {
         if self.chunk.is_none()
             && let Some(split) = self.split_point(body)?
         {
@@ -186,18 +220,20 @@ impl Lower<'_> {
     }
 
     /// Where the first bound ceases to hold.
-    fn split_point(
-        &mut self,
-        body: &SerialBody<'_>,
-    ) -> Option<Option<Poly>> {
+    fn split_point(&mut self, body: &SerialBody<'_>) -> Option<Option<Poly>> {
         let trial = Atom(self.atoms.len() as u32);
         let frame = self.b.block();
-        self.atoms.push(AtomInfo { kind: AtomKind::Lane, frame });
+        self.atoms.push(AtomInfo {
+            kind: AtomKind::Lane,
+            frame,
+        });
         let mut bounds = self.body_bounds(body, &Poly::atom(trial));
         bounds.retain(|bound| self.is_open(bound));
         let mut split: Option<Poly> = None;
         for bound in &bounds {
-            let Some((slack, step)) = last_full(bound, trial) else { continue };
+            let Some((slack, step)) = last_full(bound, trial) else {
+                continue;
+            };
             // slack - step * var >= 0
             let by = Poly::constant(step);
             let here = self.opaque(IntOp::Div, slack, by)?.add_constant(1);
@@ -210,7 +246,9 @@ impl Lower<'_> {
     }
 
     fn body_bounds(&mut self, body: &SerialBody<'_>, var: &Poly) -> Vec<Bound> {
-        let shadowed = self.names.insert(body.name.clone(), Bind::Val(Val::Int(var.clone())));
+        let shadowed = self
+            .names
+            .insert(body.name.clone(), Bind::Val(Val::Int(var.clone())));
         let bounds = self.bounds_in(body.stmts);
         let inner: BTreeSet<&Name> = body.inner.iter().map(|(name, ..)| name).collect();
         // Variables of the same nest are not known yet; a name from outside would stand for them.
@@ -236,8 +274,7 @@ impl Lower<'_> {
             Some(count) => {
                 let unrolled = self.repeat(body, begin, Some(count), &Src::Imm(count), bounds)?;
                 let done = count - count % unrolled;
-                (done..count)
-                    .try_for_each(|at| self.copy(body, &begin.add_constant(at), bounds))
+                (done..count).try_for_each(|at| self.copy(body, &begin.add_constant(at), bounds))
             }
             None => {
                 let many = (bounds == Bounds::Mask).then_some(1);
@@ -275,7 +312,9 @@ impl Lower<'_> {
             Cond::Int(CmpOp::Gt, rest.clone()),
             |lower| {
                 let count = lower.int(&rest);
-                lower.repeat(body, &from, Some(1), &count, bounds).map(|_| ())
+                lower
+                    .repeat(body, &from, Some(1), &count, bounds)
+                    .map(|_| ())
             },
             |_| Some(()),
         )
@@ -292,8 +331,16 @@ impl Lower<'_> {
     ) -> Option<i64> {
         self.open(FrameKind::Body);
         let (frame, id) = (self.b.block(), self.loops.len());
-        self.loops.push(Loop { frame, begin: begin.clone(), value: None, steps: Vec::new() });
-        self.atoms.push(AtomInfo { kind: AtomKind::Var(id), frame });
+        self.loops.push(Loop {
+            frame,
+            begin: begin.clone(),
+            value: None,
+            steps: Vec::new(),
+        });
+        self.atoms.push(AtomInfo {
+            kind: AtomKind::Var(id),
+            frame,
+        });
         let var = Poly::atom(Atom(self.atoms.len() as u32 - 1));
         self.copy(body, &var, bounds)?;
         let copies = if body.is_innermost() {
@@ -308,11 +355,21 @@ impl Lower<'_> {
         let steps = std::mem::take(&mut self.loops[id].steps);
         for (dst, step) in steps {
             let b = self.int(&step.scale(copies));
-            self.b.push(Inst::Int { op: IntOp::Add, dst, a: Src::Reg(dst), b });
+            self.b.push(Inst::Int {
+                op: IntOp::Add,
+                dst,
+                a: Src::Reg(dst),
+                b,
+            });
         }
         if let Some(dst) = self.loops[id].value {
             let b = Src::Imm(copies);
-            self.b.push(Inst::Int { op: IntOp::Add, dst, a: Src::Reg(dst), b });
+            self.b.push(Inst::Int {
+                op: IntOp::Add,
+                dst,
+                a: Src::Reg(dst),
+                b,
+            });
         }
         let insts = self.close();
         let counter = self.b.reg(super::super::vir::Ty::Int);
@@ -324,7 +381,11 @@ impl Lower<'_> {
         if count == Src::Imm(1) {
             self.b.append(insts);
         } else {
-            self.b.push(Inst::Loop { counter, count, body: insts });
+            self.b.push(Inst::Loop {
+                counter,
+                count,
+                body: insts,
+            });
         }
         Some(copies)
     }
@@ -333,7 +394,10 @@ impl Lower<'_> {
         let (names, assumed) = (self.names.clone(), self.assumed.clone());
         let masked = self.masked.clone();
         if bounds != Bounds::Open {
-            let found = self.body_bounds(body, var).into_iter().map(|bound| bound.below);
+            let found = self
+                .body_bounds(body, var)
+                .into_iter()
+                .map(|bound| bound.below);
             match bounds {
                 Bounds::Hold => self.assumed.extend(found),
                 Bounds::Mask | Bounds::Open => self.masked.extend(found),
@@ -357,6 +421,26 @@ struct SerialBody<'a> {
 }
 
 impl SerialBody<'_> {
+    /// Whether some of the code is conditional.
+    fn has_branch(&self) -> bool {
+        struct Branches(bool);
+        impl irc_syntax::Visit for Branches {
+            fn visit_stmt(&mut self, stmt: &Stmt) {
+                self.0 |= matches!(stmt.kind, StmtKind::If { .. });
+                irc_syntax::visit::walk_stmt(self, stmt);
+            }
+            fn visit_expr(&mut self, expr: &Expr) {
+                self.0 |= expr.is_call_of("T.if_then_else");
+                irc_syntax::visit::walk_expr(self, expr);
+            }
+        }
+        let mut visit = Branches(false);
+        self.stmts
+            .iter()
+            .for_each(|stmt| irc_syntax::Visit::visit_stmt(&mut visit, stmt));
+        visit.0
+    }
+
     fn is_innermost(&self) -> bool {
         let mut innermost = self.inner.is_empty();
         each_stmt(self.stmts, &mut |stmt| {

@@ -27,7 +27,7 @@ use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind};
 
 use self::value::Val;
 use super::affine::{Atom, Poly};
-use super::vir::{BinOp, Builder, Elem, Func, Inst, Reg, Ty};
+use super::vir::{BinOp, Builder, CmpOp, Elem, Func, Inst, Reg, Ty};
 use super::{Env, KernelArg};
 
 /// The vector IR of a region and its arguments; `None` when the region is refused.
@@ -67,20 +67,22 @@ enum FrameKind {
 }
 
 /// A block under construction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Frame {
     kind: FrameKind,
     /// Loads already made in it, that are still good.
     loads: BTreeMap<LoadKey, Reg>,
     /// Masks of the lanes below a number.
     masks: BTreeMap<Poly, Reg>,
+    /// Comparisons with 0, as 1 or 0.
+    flags: BTreeMap<(CmpOp, Poly), Reg>,
 }
 
 /// Buffer, address in elements, whether all lanes read the same element, mask.
 type LoadKey = (Name, Poly, bool, Option<Reg>);
 
 /// A loop under construction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Loop {
     /// The frame of its body; its own frame is the one before.
     frame: usize,
@@ -111,6 +113,7 @@ struct AtomInfo {
 /// The lane of a vector; always the first atom.
 const LANE: Atom = Atom(0);
 
+#[derive(Clone)]
 struct Lower<'a> {
     env: &'a Env,
     b: Builder,
@@ -131,6 +134,10 @@ struct Lower<'a> {
     assumed: BTreeSet<Poly>,
     /// Bounds whose loops run with masks, because they do not hold.
     masked: BTreeSet<Poly>,
+    /// Comparisons of integers with 0 known to hold.
+    known: BTreeSet<(CmpOp, Poly)>,
+    /// On trial: the comparisons that were not known.
+    asked: Option<BTreeSet<(CmpOp, Poly)>>,
     /// Registers that a name stands for.
     shared: BTreeSet<Reg>,
     /// Lanes that are on; `None` when all are.
@@ -154,15 +161,25 @@ impl<'a> Lower<'a> {
             arg_regs: BTreeMap::new(),
             names: BTreeMap::new(),
             locals: Vec::new(),
-            atoms: vec![AtomInfo { kind: AtomKind::Lane, frame: 0 }],
+            atoms: vec![AtomInfo {
+                kind: AtomKind::Lane,
+                frame: 0,
+            }],
             loops: Vec::new(),
-            frames: vec![Frame { kind: FrameKind::Body, loads: BTreeMap::new(), masks: BTreeMap::new() }],
+            frames: vec![Frame {
+                kind: FrameKind::Body,
+                loads: BTreeMap::new(),
+                masks: BTreeMap::new(),
+                flags: BTreeMap::new(),
+            }],
             symbols: BTreeMap::new(),
             opaque: BTreeMap::new(),
             ints: BTreeMap::new(),
             pointers: BTreeMap::new(),
             assumed: BTreeSet::new(),
             masked: BTreeSet::new(),
+            known: BTreeSet::new(),
+            asked: None,
             shared: BTreeSet::new(),
             mask: None,
             limit: None,
@@ -192,7 +209,11 @@ impl<'a> Lower<'a> {
                 if more.is_empty() {
                     break;
                 }
-                open.extend(more.into_iter().filter(|bound| !open.contains(bound)).collect::<Vec<_>>());
+                open.extend(
+                    more.into_iter()
+                        .filter(|bound| !open.contains(bound))
+                        .collect::<Vec<_>>(),
+                );
                 len += 1;
             }
             self.unswitch(&open, &rest[..len])?;
@@ -203,7 +224,10 @@ impl<'a> Lower<'a> {
 
     fn open_bounds(&mut self, stmts: &[Stmt]) -> Vec<cond::Bound> {
         let bounds = self.bounds_in(stmts);
-        bounds.into_iter().filter(|bound| self.is_open(bound)).collect()
+        bounds
+            .into_iter()
+            .filter(|bound| self.is_open(bound))
+            .collect()
     }
 
     fn plain_stmts(&mut self, stmts: &[Stmt]) -> Option<()> {
@@ -217,7 +241,9 @@ impl<'a> Lower<'a> {
         match &stmt.kind {
             StmtKind::Assign { target, value, .. } => self.assign(target, value),
             StmtKind::For { target, iter, body } => self.for_loop(target, iter, body),
-            StmtKind::If { cond, then, orelse, .. } => {
+            StmtKind::If {
+                cond, then, orelse, ..
+            } => {
                 let cond = self.cond(cond)?;
                 self.branch(cond, then, orelse)
             }
@@ -261,7 +287,10 @@ impl<'a> Lower<'a> {
                 self.names.insert(name.clone(), Bind::Val(value));
                 Some(())
             }
-            ExprKind::Index { value: array, index } => {
+            ExprKind::Index {
+                value: array,
+                index,
+            } => {
                 let name = array.as_name()?.clone();
                 if let Some(Bind::Local(local)) = self.names.get(&name) {
                     return self.assign_local(*local, target, index, value);
@@ -274,11 +303,19 @@ impl<'a> Lower<'a> {
 
     fn declare(&mut self, name: &Name, dtype: DType, shape: &[Expr]) -> Option<()> {
         matches!(dtype, DType::F32 | DType::I32 | DType::Bool).then_some(())?;
-        let shape: Option<Vec<i64>> =
-            shape.iter().map(|dim| self.poly(dim)?.as_constant()).collect();
-        let local = Local { dtype, shape: shape?, lane_dim: None, regs: BTreeMap::new() };
+        let shape: Option<Vec<i64>> = shape
+            .iter()
+            .map(|dim| self.poly(dim)?.as_constant())
+            .collect();
+        let local = Local {
+            dtype,
+            shape: shape?,
+            lane_dim: None,
+            regs: BTreeMap::new(),
+        };
         self.locals.push(local);
-        self.names.insert(name.clone(), Bind::Local(self.locals.len() - 1));
+        self.names
+            .insert(name.clone(), Bind::Local(self.locals.len() - 1));
         Some(())
     }
 
@@ -311,7 +348,11 @@ impl<'a> Lower<'a> {
             return None;
         }
         for (dim, (&at, &extent)) in key.iter().zip(&array.shape).enumerate() {
-            let at = if Some(dim) == lane_dim { at * lanes } else { at };
+            let at = if Some(dim) == lane_dim {
+                at * lanes
+            } else {
+                at
+            };
             (0 <= at && at < extent).then_some(())?;
         }
         if let Some(&reg) = array.regs.get(&key) {
@@ -374,11 +415,20 @@ impl<'a> Lower<'a> {
         }
         let value = self.expr(value)?;
         let src = self.convert(value, dtype)?;
-        let src = if self.b.ty(src) == Ty::Mask { self.mask_as_int(src) } else { src };
+        let src = if self.b.ty(src) == Ty::Mask {
+            self.mask_as_int(src)
+        } else {
+            src
+        };
         let mem = self.mem(name, &rest, elem)?;
         let mask = self.mask;
         self.b.push(if vector {
-            Inst::Store { elem, mem, src, mask }
+            Inst::Store {
+                elem,
+                mem,
+                src,
+                mask,
+            }
         } else {
             Inst::StoreOne { elem, mem, src }
         });
@@ -417,7 +467,12 @@ impl<'a> Lower<'a> {
 
     fn open(&mut self, kind: FrameKind) {
         self.b.open();
-        self.frames.push(Frame { kind, loads: BTreeMap::new(), masks: BTreeMap::new() });
+        self.frames.push(Frame {
+            kind,
+            loads: BTreeMap::new(),
+            masks: BTreeMap::new(),
+            flags: BTreeMap::new(),
+        });
     }
 
     fn close(&mut self) -> Vec<Inst> {
@@ -459,8 +514,16 @@ fn local_of(value: &Expr) -> Option<(DType, Vec<Expr>)> {
 fn reduction<'e>(target: &Expr, value: &'e Expr) -> Option<(BinOp, &'e Expr)> {
     use irc_syntax::BinaryOp;
     let (op, a, b) = match &value.kind {
-        ExprKind::Binary { op: BinaryOp::Add, lhs, rhs } => (BinOp::Add, &**lhs, &**rhs),
-        ExprKind::Binary { op: BinaryOp::Mul, lhs, rhs } => (BinOp::Mul, &**lhs, &**rhs),
+        ExprKind::Binary {
+            op: BinaryOp::Add,
+            lhs,
+            rhs,
+        } => (BinOp::Add, &**lhs, &**rhs),
+        ExprKind::Binary {
+            op: BinaryOp::Mul,
+            lhs,
+            rhs,
+        } => (BinOp::Mul, &**lhs, &**rhs),
         ExprKind::Call { .. } => {
             let (path, args) = value.as_call()?;
             let [a, b] = args else { return None };

@@ -98,8 +98,15 @@ impl Lower<'_> {
             other => other,
         };
         let keep = |lower: &mut Self, reg: Reg| {
-            let is_local = lower.locals.iter().any(|local| local.regs.values().any(|&r| r == reg));
-            let reg = if is_local { lower.b.un(UnOp::Copy, reg) } else { reg };
+            let is_local = lower
+                .locals
+                .iter()
+                .any(|local| local.regs.values().any(|&r| r == reg));
+            let reg = if is_local {
+                lower.b.un(UnOp::Copy, reg)
+            } else {
+                reg
+            };
             lower.shared.insert(reg);
             reg
         };
@@ -116,10 +123,17 @@ impl Lower<'_> {
     /// Writes a value to a register that lives on; the instruction that made it writes there at once, where no other
     /// name stands for it.
     pub(super) fn write(&mut self, to: Reg, from: Reg) {
-        let is_local = self.locals.iter().any(|local| local.regs.values().any(|&reg| reg == from));
+        let is_local = self
+            .locals
+            .iter()
+            .any(|local| local.regs.values().any(|&reg| reg == from));
         if is_local || self.shared.contains(&from) || self.mask == Some(from) {
             if to != from {
-                self.b.push(Inst::Un { op: UnOp::Copy, dst: to, a: from });
+                self.b.push(Inst::Un {
+                    op: UnOp::Copy,
+                    dst: to,
+                    a: from,
+                });
             }
         } else {
             self.b.write_to(to, from);
@@ -197,7 +211,11 @@ impl Lower<'_> {
         match op {
             BinaryOp::And | BinaryOp::Or => {
                 let (a, b) = (self.cond(lhs)?, self.cond(rhs)?);
-                return Some(Val::Cond(if op == BinaryOp::And { a.and(b) } else { a.or(b) }));
+                return Some(Val::Cond(if op == BinaryOp::And {
+                    a.and(b)
+                } else {
+                    a.or(b)
+                }));
             }
             BinaryOp::Eq
             | BinaryOp::Ne
@@ -254,7 +272,11 @@ impl Lower<'_> {
             _ => return None,
         };
         let res = self.b.bin(op, a, b);
-        Some(if ty == Ty::F32 { Val::F32(res) } else { Val::I32(res) })
+        Some(if ty == Ty::F32 {
+            Val::F32(res)
+        } else {
+            Val::I32(res)
+        })
     }
 
     /// A division; by a power of two it is a multiplication, with the same result.
@@ -298,9 +320,11 @@ impl Lower<'_> {
     /// `a * b + c`, `c + a * b` and `c - a * b` in one rounding.
     fn fused(&mut self, op: BinaryOp, lhs: &Expr, rhs: &Expr) -> Option<Val> {
         let product = |expr: &Expr| match &expr.kind {
-            ExprKind::Binary { op: BinaryOp::Mul, lhs, rhs } => {
-                Some(((**lhs).clone(), (**rhs).clone()))
-            }
+            ExprKind::Binary {
+                op: BinaryOp::Mul,
+                lhs,
+                rhs,
+            } => Some(((**lhs).clone(), (**rhs).clone())),
             _ => None,
         };
         let ((a, b), c, first) = match (product(lhs), product(rhs)) {
@@ -340,9 +364,7 @@ impl Lower<'_> {
     pub(super) fn compare(&mut self, op: CmpOp, a: &Expr, b: &Expr) -> Option<Val> {
         let (a, b) = (self.expr(a)?, self.expr(b)?);
         match (a, b) {
-            (Val::Int(a), Val::Int(b)) => {
-                Some(Val::Cond(self.compare_polys(op, &a.sub(&b))?))
-            }
+            (Val::Int(a), Val::Int(b)) => Some(Val::Cond(self.compare_polys(op, &a.sub(&b))?)),
             (Val::Half(a), Val::Half(b)) => Some(Val::Mask(self.b.cmp(op, a, b))),
             (Val::Byte(a, x), Val::Byte(b, y)) if x == y => Some(Val::Mask(self.b.cmp(op, a, b))),
             (Val::Mask(_) | Val::Cond(_), _) => None,
@@ -371,7 +393,11 @@ impl Lower<'_> {
             (a, b) => {
                 let (ty, a, b) = self.same_type(a, b)?;
                 let res = self.b.select(mask, a, b);
-                Some(if ty == Ty::F32 { Val::F32(res) } else { Val::I32(res) })
+                Some(if ty == Ty::F32 {
+                    Val::F32(res)
+                } else {
+                    Val::I32(res)
+                })
             }
         }
     }
@@ -408,7 +434,11 @@ impl Lower<'_> {
             let zero = self.b.f32(0.0);
             let bits = self.b.select(nan, src, zero);
             let any = self.b.reg(ty);
-            self.b.push(Inst::Reduce { op: BinOp::Or, dst: any, src: bits });
+            self.b.push(Inst::Reduce {
+                op: BinOp::Or,
+                dst: any,
+                src: bits,
+            });
             return Some(self.b.bin(BinOp::Or, dst, any));
         }
         Some(dst)
@@ -425,7 +455,10 @@ impl Lower<'_> {
     /// Minimum or maximum that is NaN where either side is.
     pub(super) fn extremum(&mut self, op: BinOp, a: Reg, b: Reg) -> Reg {
         let number = |lower: &Self, reg: Reg| {
-            lower.b.as_constant(reg).is_some_and(|bits| !f32::from_bits(bits).is_nan())
+            lower
+                .b
+                .as_constant(reg)
+                .is_some_and(|bits| !f32::from_bits(bits).is_nan())
         };
         // The instruction gives its second operand when either is NaN.
         if number(self, a) {
