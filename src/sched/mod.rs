@@ -1,1 +1,38 @@
-//! To be written.
+//! The automatic schedule: prim_funcs in block form become loops, vectors, tiles and kernel regions.
+//!
+//! `nest` reads block form, `build` makes text; `vectorize`, `tile`, `fuse_rows` and `parallelize` are the primitives. Each
+//! checks its conditions whole and refuses what it does not understand; what every one refuses stays in block form,
+//! which codegen takes as well. Tests interpret functions before and after (`tests/sched`).
+
+mod auto;
+mod build;
+mod fuse_rows;
+mod nest;
+mod pack;
+mod parallelize;
+mod tile;
+mod vectorize;
+
+#[cfg(test)]
+mod tests;
+
+pub use auto::schedule_func;
+pub use pack::run;
+
+/// The vector unit that code is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Lanes of 32 bits in a vector register.
+    pub lanes: i64,
+    /// Vector registers.
+    pub registers: i64,
+}
+
+impl Target {
+    /// AVX2.
+    pub const AVX2: Self = Self { lanes: 8, registers: 16 };
+    /// AVX-512.
+    pub const AVX512: Self = Self { lanes: 16, registers: 32 };
+    /// 128-bit vectors.
+    pub const SIMD128: Self = Self { lanes: 4, registers: 16 };
+}

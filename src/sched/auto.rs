@@ -1,0 +1,254 @@
+//! Which primitive goes where: the automatic schedule of one prim_func.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use irc_syntax::names::NameSupply;
+use irc_syntax::visit::walk_expr;
+use irc_syntax::{Expr, Func, Name, Stmt, StmtKind, Visit};
+
+use super::Target;
+use super::build::{add, ceil_div, guarded, less, min, mul, parallel, region, serial_from, vectorized};
+use super::fuse_rows::fuse_rows;
+use super::nest::{Nest, Part, buffers_of, int_of, parts_of, replaced};
+use super::parallelize::{GRAIN, distribute, is_long, work_of};
+use super::tile::{Packing, Scope, tile};
+use super::vectorize::{Buffers, is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
+
+/// Schedules a prim_func in block form. `weights` are the parameters that may be packed; gives how they are, so that
+/// callers pass them so. A function that is scheduled already stays as it is.
+pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) -> Vec<Packing> {
+    let buffers = buffers_of(func);
+    let originals = func.body.clone();
+    let parts = parts_of(func);
+    let mut names = NameSupply::of_func(func);
+    let params: BTreeSet<Name> = func.params.iter().map(|param| param.name.clone()).collect();
+    let mut cx = Auto {
+        target,
+        buffers: &buffers,
+        params: &params,
+        weights,
+        parts: &parts,
+        names: &mut names,
+        packings: Vec::new(),
+        moved: BTreeSet::new(),
+    };
+    let mut body = Vec::new();
+    let mut at = 0;
+    while at < parts.len() {
+        match &parts[at] {
+            Part::Stmt(stmt) => {
+                body.push(stmt.clone());
+                at += 1;
+            }
+            Part::Nest(nest) => match cx.next(at, nest) {
+                Some((stmts, taken)) => {
+                    body.extend(stmts);
+                    at += taken;
+                }
+                None => {
+                    body.push(in_parallel(&originals[at], nest));
+                    at += 1;
+                }
+            },
+        }
+    }
+    let Auto { packings, moved, .. } = cx;
+    body.retain(|stmt| !declares_any(stmt, &moved));
+    func.body = body;
+    drop_unused(func, &params);
+    packings
+}
+
+struct Auto<'a> {
+    target: Target,
+    buffers: &'a Buffers,
+    params: &'a BTreeSet<Name>,
+    weights: &'a BTreeSet<Name>,
+    parts: &'a [Part],
+    names: &'a mut NameSupply,
+    packings: Vec<Packing>,
+    moved: BTreeSet<Name>,
+}
+
+impl Auto<'_> {
+    /// The code of the nest at a place, and how many nests from there on it covers.
+    fn next(&mut self, at: usize, nest: &Nest) -> Option<(Vec<Stmt>, usize)> {
+        let nests: Vec<&Nest> = self.parts[at..]
+            .iter()
+            .map_while(|part| match part {
+                Part::Nest(nest) => Some(nest),
+                Part::Stmt(_) => None,
+            })
+            .collect();
+        let (parts, params) = (self.parts, self.params);
+        let used_after = |taken: usize| {
+            let mut used = used_in(parts.iter().enumerate().filter(|(idx, _)| *idx < at || at + taken <= *idx).map(|(_, part)| part));
+            used.extend(params.iter().cloned());
+            used
+        };
+        if let Some(fused) = fuse_rows(self.names, &nests, self.target, self.buffers, &used_after) {
+            self.moved.extend(fused.moved);
+            return Some((fused.stmts, fused.taken));
+        }
+        if nest.init.is_empty() {
+            return Some((self.map(nest)?, 1));
+        }
+        for taken in [2, 1] {
+            let epilogue = match taken {
+                2 => match nests.get(1) {
+                    Some(next) => Some(*next),
+                    None => continue,
+                },
+                _ => None,
+            };
+            let used = used_after(taken);
+            let scope = Scope {
+                target: self.target,
+                buffers: self.buffers,
+                weights: self.weights,
+                result_is_read: result_of(nest).is_some_and(|name| used.contains(&name)),
+            };
+            if let Some((stmts, packings)) = tile(self.names, nest, epilogue, &scope) {
+                self.packings.extend(packings);
+                return Some((stmts, taken));
+            }
+        }
+        let outer = nest.loops.iter().take_while(|each| !each.reduces).count();
+        let body = reduce_row_inside(self.names, nest, outer, self.target, self.buffers)?;
+        let work = work_of(&nest.loops[outer..]);
+        Some((distribute(self.names, &nest.name, &nest.loops[..outer], work, Vec::new(), body), 1))
+    }
+
+    fn map(&mut self, nest: &Nest) -> Option<Vec<Stmt>> {
+        let (last, outer) = nest.loops.split_last()?;
+        if outer.is_empty() && last.len().is_none_or(|len| len > 2 * GRAIN) {
+            return self.long_row(nest);
+        }
+        let body = map_inside(self.names, nest, outer.len(), self.target, self.buffers)?;
+        let work = work_of(std::slice::from_ref(last));
+        Some(distribute(self.names, &nest.name, outer, work, Vec::new(), body))
+    }
+
+    /// One long loop, its vectors shared out in chunks.
+    fn long_row(&mut self, nest: &Nest) -> Option<Vec<Stmt>> {
+        let [over] = nest.loops.as_slice() else { return None };
+        if !is_kernel_code(&nest.body, self.buffers) || !is_contiguous(&nest.body, &over.var) {
+            return None;
+        }
+        let lanes = 2 * self.target.lanes;
+        let rounds = GRAIN / lanes;
+        let (task, step, lane) =
+            (self.names.fresh("task"), self.names.fresh("jo"), self.names.fresh("vi"));
+        let steps = ceil_div(&over.extent, lanes);
+        let place = add(mul(Expr::name(&step), lanes), Expr::name(&lane));
+        let map = BTreeMap::from([(over.var.clone(), place.clone())]);
+        let masked = over.len().is_none_or(|len| len % lanes != 0);
+        let cond = masked.then(|| less(place, over.extent.clone()));
+        let inner = vectorized(&lane, lanes, guarded(cond, replaced(&nest.body, &map)));
+        let lo = mul(Expr::name(&task), rounds);
+        let hi = min(add(lo.clone(), Expr::int(rounds)), steps.clone());
+        let body = region(&nest.name, vec![serial_from(&step, lo, hi, vec![inner])]);
+        Some(parallel(self.names, vec![(task, ceil_div(&steps, rounds))], vec![body]))
+    }
+}
+
+/// The buffer that a reduction fills.
+fn result_of(nest: &Nest) -> Option<Name> {
+    super::vectorize::update_of(nest).map(|update| update.buffer)
+}
+
+#[derive(Default)]
+struct Used(BTreeSet<Name>);
+
+impl Visit for Used {
+    fn visit_expr(&mut self, expr: &Expr) {
+        self.0.extend(expr.as_name().cloned());
+        walk_expr(self, expr);
+    }
+}
+
+/// Every name in parts, but for what declarations declare.
+fn used_in<'a>(parts: impl Iterator<Item = &'a Part>) -> BTreeSet<Name> {
+    let mut used = Used::default();
+    for part in parts {
+        match part {
+            Part::Nest(nest) => nest.init.iter().chain(&nest.body).for_each(|stmt| used.visit_stmt(stmt)),
+            Part::Stmt(stmt) => match &stmt.kind {
+                StmtKind::Assign { target, value, .. } if target.as_name().is_some() => used.visit_expr(value),
+                _ => used.visit_stmt(stmt),
+            },
+        }
+    }
+    used.0
+}
+
+fn declares_any(stmt: &Stmt, names: &BTreeSet<Name>) -> bool {
+    match &stmt.kind {
+        StmtKind::Assign { target, value, .. } => {
+            is_declaration(value) && target.as_name().is_some_and(|name| names.contains(name))
+        }
+        _ => false,
+    }
+}
+
+fn is_declaration(value: &Expr) -> bool {
+    value.is_call_of("T.sblock_alloc_buffer") || value.is_call_of("T.alloc_buffer")
+}
+
+/// Takes out declarations of buffers that nothing uses any more.
+fn drop_unused(func: &mut Func, params: &BTreeSet<Name>) {
+    let mut used = Used::default();
+    for stmt in &func.body {
+        match &stmt.kind {
+            StmtKind::Assign { value, .. } if is_declaration(value) => used.visit_expr(value),
+            _ => used.visit_stmt(stmt),
+        }
+    }
+    func.body.retain(|stmt| match &stmt.kind {
+        StmtKind::Assign { target, value, .. } if is_declaration(value) => target
+            .as_name()
+            .is_none_or(|name| params.contains(name) || used.0.contains(name)),
+        _ => true,
+    });
+}
+
+/// A nest in block form whose first result loop runs in parallel, where there is enough work.
+fn in_parallel(stmt: &Stmt, nest: &Nest) -> Stmt {
+    let StmtKind::For { target, iter, body } = &stmt.kind else { return stmt.clone() };
+    let vars = target.as_items().unwrap_or(std::slice::from_ref(target));
+    let extents: Vec<&Expr> = iter.positional().collect();
+    let first = vars.iter().zip(&extents).position(|(var, extent)| {
+        let is_result = nest.loops.iter().any(|each| Some(&each.var) == var.as_name() && !each.reduces);
+        is_result && int_of(extent) != Some(1)
+    });
+    let Some(at) = first.filter(|_| is_long(&nest.loops) && vars.len() == extents.len()) else {
+        return stmt.clone();
+    };
+    let ones_before = extents[..at].iter().all(|extent| int_of(extent) == Some(1));
+    if !ones_before {
+        return stmt.clone();
+    }
+    let loop_over = |vars: &[Expr], extents: &[&Expr], body: Vec<Stmt>| -> Vec<Stmt> {
+        match (vars, extents) {
+            ([], _) => body,
+            ([var], [extent]) => vec![Stmt::new(StmtKind::For {
+                target: var.clone(),
+                iter: Expr::call("range", [(*extent).clone()]),
+                body,
+            })],
+            _ => vec![Stmt::new(StmtKind::For {
+                target: Expr::new(irc_syntax::ExprKind::Tuple { items: vars.to_vec(), parens: false }),
+                iter: Expr::call("T.grid", extents.iter().map(|extent| (*extent).clone())),
+                body,
+            })],
+        }
+    };
+    let inner = loop_over(&vars[at + 1..], &extents[at + 1..], body.clone());
+    let task = Stmt::new(StmtKind::For {
+        target: vars[at].clone(),
+        iter: Expr::call("T.parallel", [extents[at].clone()]),
+        body: inner,
+    });
+    let mut res = loop_over(&vars[..at], &extents[..at], vec![task]);
+    if res.len() == 1 { res.remove(0) } else { stmt.clone() }
+}

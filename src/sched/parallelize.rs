@@ -1,0 +1,64 @@
+//! How the outer loops of a kernel are shared out: the outermost become tasks of one parallel loop, the innermost go into the
+//! kernel region so that a task is worth its dispatch.
+//!
+//!     outer loops i < 64, j < 100, work 50 an iteration        for task in T.parallel(64 * 2):  (i, and j in chunks of 82)
+//!                                                       →          with T.sblock(…):            (region)
+//!                                                                      for j in range(jc * 82, T.min(jc * 82 + 82, 100)):
+
+use irc_syntax::names::NameSupply;
+use irc_syntax::{Expr, Name, Stmt};
+
+use super::build::{add, ceil_div, min, mul, parallel, region, serial, serial_from};
+use super::nest::{Loop, int_of};
+
+/// Operations that a task should have.
+pub const GRAIN: i64 = 32 * 1024;
+
+/// Shares out `outer` loops, each round of all of which takes `work` operations, around the region's `body`.
+pub fn distribute(
+    names: &mut NameSupply,
+    name: &str,
+    outer: &[Loop],
+    work: i64,
+    prologue: Vec<Stmt>,
+    mut body: Vec<Stmt>,
+) -> Vec<Stmt> {
+    let mut work = work.max(1);
+    let mut at = outer.len();
+    let mut chunk: Option<(Name, Expr)> = None;
+    while at > 0 && work < GRAIN {
+        at -= 1;
+        let each = &outer[at];
+        let rounds = (GRAIN + work - 1) / work;
+        match each.len() {
+            Some(len) if len <= rounds => {
+                body = vec![serial(&each.var, each.extent.clone(), body)];
+                work *= len.max(1);
+            }
+            _ => {
+                let task = names.fresh(&format!("{}_task", each.var));
+                let lo = mul(Expr::name(&task), rounds);
+                let hi = min(add(lo.clone(), Expr::int(rounds)), each.extent.clone());
+                body = vec![serial_from(&each.var, lo, hi, body)];
+                chunk = Some((task, ceil_div(&each.extent, rounds)));
+                break;
+            }
+        }
+    }
+    let mut levels: Vec<(Name, Expr)> =
+        outer[..at].iter().map(|each| (each.var.clone(), each.extent.clone())).collect();
+    levels.extend(chunk);
+    let mut inner = prologue;
+    inner.push(region(name, body));
+    parallel(names, levels, inner)
+}
+
+/// The product of extents, unknown ones counted as 64.
+pub fn work_of(loops: &[Loop]) -> i64 {
+    loops.iter().fold(1i64, |work, each| work.saturating_mul(each.len().unwrap_or(64).max(1)))
+}
+
+/// The least number of rounds of a loop that is known.
+pub fn is_long(loops: &[Loop]) -> bool {
+    loops.iter().any(|each| int_of(&each.extent).is_none()) || work_of(loops) >= 2 * GRAIN
+}

@@ -1,0 +1,428 @@
+//! Reductions whose results lie side by side as register tiles: matrix products, convolutions, pooling.
+//!
+//!     for i, j, k in T.grid(60, 64, n):            for task in T.parallel(…):
+//!         with T.sblock("y"):                          with T.sblock("y"):                      (a kernel region)
+//!             with T.init():                               for mo in range(…): for no in range(4):
+//!                 y[i, j] = 0                                  acc = T.alloc_local((6, 16), "float32")
+//!             y[i, j] = y[i, j] + a[i, k] * b[k, j]   →        for k in range(n):
+//!     for i, j in T.grid(60, 64):                                  for mi in T.unroll(6): for vi in T.vectorized(16):
+//!         with T.sblock("z"):                                          acc[mi, vi] = acc[mi, vi] + a[…] * b[…]
+//!             z[i, j] = T.max(y[i, j], 0)                      for mi … vi …: z[…] = T.max(acc[mi, vi], 0)
+//!
+//! The last result axis is the vector's. Rows are an axis that some operand of the vectors does not depend on, so that
+//! its loads serve all rows of a tile. An element-wise nest over the result runs in the tile (the epilogue). A weight
+//! that depends on nothing but the vector axis and the reduction is packed: `b[k, j]` becomes `bp[j // 16, k, j % 16]`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use irc_syntax::names::NameSupply;
+use irc_syntax::visit::walk_expr_mut;
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
+use irc_syntax::same::is_identical_expr;
+
+use super::Target;
+use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, vectorized};
+use super::nest::{Access, Loop, Nest, Step, accesses, int_of, mentions, replace, replaced, step_of};
+use super::parallelize::{distribute, work_of};
+use super::vectorize::{
+    Buffers, Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
+};
+
+/// A weight that a tile reads in panels.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Packing {
+    /// The parameter of the prim_func.
+    pub param: Name,
+    /// The axis of the packed tensor's parts in the original: the panel axis first, then the others in order.
+    pub axes: Vec<usize>,
+    /// Columns of a panel.
+    pub lanes: i64,
+}
+
+/// What surrounds the nest.
+pub struct Scope<'a> {
+    /// The vector unit.
+    pub target: Target,
+    /// Buffers in scope.
+    pub buffers: &'a Buffers,
+    /// Parameters that are weights wherever the function is called.
+    pub weights: &'a BTreeSet<Name>,
+    /// Whether the reduction's result is read by anything but the epilogue.
+    pub result_is_read: bool,
+}
+
+/// A tile's plan.
+struct Tile<'a> {
+    scope: &'a Scope<'a>,
+    nest: &'a Nest,
+    update: Update,
+    dtype: DType,
+    /// Element-wise code over the result, in the nest's variables.
+    epilogue: Option<Vec<Stmt>>,
+    spatial: Vec<Loop>,
+    reduced: Vec<Loop>,
+    /// Position of the row axis among the spatial ones.
+    row: Option<usize>,
+    lanes: i64,
+    panels: Expr,
+    masked: bool,
+    packed: Vec<(Access, Packing)>,
+}
+
+/// Tiles a reduction and runs an element-wise nest over its result in the tile. `None` when it is not of that kind.
+pub fn tile(
+    names: &mut NameSupply,
+    nest: &Nest,
+    epilogue: Option<&Nest>,
+    scope: &Scope,
+) -> Option<(Vec<Stmt>, Vec<Packing>)> {
+    let tile = plan(nest, epilogue, scope)?;
+    let packings = tile.packed.iter().map(|(_, packing)| packing.clone()).collect();
+    let mut res = Vec::new();
+    match tile.row {
+        None => res.extend(tile.rows(names, None, 1, Expr::int(1))),
+        Some(row) => {
+            let extent = &tile.spatial[row].extent;
+            let most = tile.most_rows();
+            match int_of(extent) {
+                Some(len) => {
+                    let tiles = (len + most - 1) / most;
+                    let rows = (len + tiles - 1) / tiles.max(1);
+                    let (whole, rest) = (len / rows.max(1), len % rows.max(1));
+                    res.extend(tile.rows(names, Some(Expr::int(0)), rows, Expr::int(whole)));
+                    if rest > 0 {
+                        let start = Expr::int(whole * rows);
+                        res.extend(tile.rows(names, Some(start), rest, Expr::int(1)));
+                    }
+                }
+                None => {
+                    let whole = floor_div(extent, most);
+                    res.extend(tile.rows(names, Some(Expr::int(0)), most, whole.clone()));
+                    let rest = Expr::binary(BinaryOp::Mod, extent.clone(), Expr::int(most));
+                    res.extend(tile.rows(names, Some(mul(whole, most)), 1, rest));
+                }
+            }
+        }
+    }
+    Some((res, packings))
+}
+
+fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option<Tile<'a>> {
+    let update = update_of(nest)?;
+    let dtype = scope.buffers.get(&update.buffer)?.0;
+    let n_spatial = nest.loops.iter().take_while(|each| !each.reduces).count();
+    let (spatial, reduced) = nest.loops.split_at(n_spatial);
+    let last = spatial.last()?;
+    let reads: Vec<Access> = accesses(&nest.body);
+    let fits = !reduced.is_empty()
+        && reduced.iter().all(|each| each.reduces)
+        && matches!(dtype, DType::F32 | DType::I32)
+        && is_kernel_code(&nest.body, scope.buffers);
+    if !fits {
+        return None;
+    }
+    let mut packed = Vec::new();
+    let wide = 2 * scope.target.lanes;
+    let lanes = cover(&last.extent, wide).lanes;
+    for access in &reads {
+        let is_place = access.buffer == update.buffer;
+        if is_place {
+            let place = Expr::index(Expr::name(&access.buffer), access.index.clone());
+            if !is_identical_expr(&place, &update.place) || step_of(access, &last.var) != Step::One {
+                return None;
+            }
+            continue;
+        }
+        if let Some(packing) = packing_of(access, &reads, last, reduced, lanes, scope) {
+            packed.push((access.clone(), packing));
+        } else if step_of(access, &last.var) == Step::Other {
+            return None;
+        }
+    }
+    let row = (0..n_spatial - 1).rev().find(|&at| {
+        reads.iter().any(|access| {
+            access.buffer != update.buffer
+                && mentions_any(access, &last.var)
+                && !mentions_any(access, &spatial[at].var)
+        })
+    });
+    let lanes = if row.is_none() && packed.is_empty() {
+        cover(&last.extent, 2 * wide).lanes
+    } else {
+        lanes
+    };
+    let cover = cover(&last.extent, lanes);
+    let epilogue = match epilogue {
+        Some(nest) => Some(epilogue_of(nest, spatial, &update, scope.buffers)?),
+        None => None,
+    };
+    Some(Tile {
+        scope,
+        nest,
+        update,
+        dtype,
+        epilogue,
+        spatial: spatial.to_vec(),
+        reduced: reduced.to_vec(),
+        row,
+        lanes,
+        panels: cover.steps,
+        masked: cover.masked,
+        packed,
+    })
+}
+
+fn mentions_any(access: &Access, var: &Name) -> bool {
+    access.index.iter().any(|expr| mentions(expr, var))
+}
+
+/// How an access is packed: each of its axes is the vector axis or a reduction axis as a whole, or 0.
+fn packing_of(
+    access: &Access,
+    reads: &[Access],
+    last: &Loop,
+    reduced: &[Loop],
+    lanes: i64,
+    scope: &Scope,
+) -> Option<Packing> {
+    let is_only = reads.iter().filter(|other| other.buffer == access.buffer).count() == 1;
+    if !is_only || !scope.weights.contains(&access.buffer) {
+        return None;
+    }
+    let (_, shape) = scope.buffers.get(&access.buffer)?;
+    let axis_of = |each: &Loop| -> Option<usize> {
+        let at = access.index.iter().position(|expr| expr.as_name() == Some(&each.var))?;
+        let len = int_of(shape.get(at)?)?;
+        (each.len() == Some(len)).then_some(at)
+    };
+    let panel = axis_of(last)?;
+    let mut axes = vec![panel];
+    axes.extend(reduced.iter().filter(|each| mentions_any(access, &each.var)).map(axis_of).collect::<Option<Vec<_>>>()?);
+    for (at, expr) in access.index.iter().enumerate() {
+        if !axes.contains(&at) {
+            let is_zero = int_of(expr) == Some(0) && int_of(shape.get(at)?) == Some(1);
+            if !is_zero {
+                return None;
+            }
+            axes.push(at);
+        }
+    }
+    Some(Packing { param: access.buffer.clone(), axes, lanes })
+}
+
+/// The body of an element-wise nest in the reduction's variables.
+fn epilogue_of(
+    nest: &Nest,
+    spatial: &[Loop],
+    update: &Update,
+    buffers: &Buffers,
+) -> Option<Vec<Stmt>> {
+    let same_loops = nest.init.is_empty()
+        && nest.loops.len() == spatial.len()
+        && nest.loops.iter().zip(spatial).all(|(a, b)| is_identical_expr(&a.extent, &b.extent));
+    if !same_loops || !is_kernel_code(&nest.body, buffers) {
+        return None;
+    }
+    let map = nest.loops.iter().zip(spatial).map(|(a, b)| (a.var.clone(), Expr::name(&b.var)));
+    let body = replaced(&nest.body, &map.collect());
+    let last = &spatial.last()?.var;
+    let reads_place = accesses(&body).iter().filter(|access| access.buffer == update.buffer).all(|access| {
+        let place = Expr::index(Expr::name(&access.buffer), access.index.clone());
+        !access.stores && is_identical_expr(&place, &update.place)
+    });
+    (reads_place && is_contiguous(&body, last)).then_some(body)
+}
+
+impl Tile<'_> {
+    /// How many rows the registers hold: the sums, the vectors of one operand, and one of the other.
+    fn most_rows(&self) -> i64 {
+        let target = self.scope.target;
+        let vectors = (self.lanes + target.lanes - 1) / target.lanes;
+        ((target.registers - 1 - vectors) / vectors).clamp(1, 14)
+    }
+
+    /// Whether each panel goes over all rows before the next, because all panels together are too large for the cache.
+    fn is_panel_outer(&self) -> bool {
+        let depth = work_of(&self.reduced);
+        let columns = self.spatial.last().map_or(1, |last| last.len().unwrap_or(64));
+        self.row.is_some() && depth.saturating_mul(columns) > 64 * 1024
+    }
+
+    /// `tiles` tiles of `rows` rows, from row `start` on.
+    fn rows(
+        &self,
+        names: &mut NameSupply,
+        start: Option<Expr>,
+        rows: i64,
+        tiles: Expr,
+    ) -> Vec<Stmt> {
+        if int_of(&tiles) == Some(0) {
+            return Vec::new();
+        }
+        let panel = Loop { var: names.fresh("no"), extent: self.panels.clone(), reduces: false };
+        let tile_loop = Loop { var: names.fresh("mo"), extent: tiles, reduces: false };
+        let is_one_tile = tile_loop.len() == Some(1);
+        let base = match (&start, is_one_tile) {
+            (None, _) => Expr::int(0),
+            (Some(start), true) => start.clone(),
+            (Some(start), false) => add(mul(Expr::name(&tile_loop.var), rows), start.clone()),
+        };
+        let row_var = names.fresh("mi");
+        let mut body = self.tile_body(names, rows, &row_var, base, &panel);
+        let one_panel = panel.len() == Some(1);
+        if one_panel {
+            let map = BTreeMap::from([(panel.var.clone(), Expr::int(0))]);
+            body = replaced(&body, &map);
+        }
+        let is_outer = self.is_panel_outer() && !one_panel;
+        let mut work = rows * self.lanes * work_of(&self.reduced);
+        if !is_outer && !one_panel {
+            work *= panel.len().unwrap_or(8);
+            body = vec![serial(&panel.var, panel.extent.clone(), body)];
+        }
+        let n_spatial = self.spatial.len();
+        let mut outer: Vec<Loop> = Vec::new();
+        if is_outer {
+            outer.push(panel);
+        }
+        let others = (0..n_spatial - 1).filter(|at| Some(*at) != self.row);
+        outer.extend(others.map(|at| self.spatial[at].clone()));
+        if start.is_some() && !is_one_tile {
+            outer.push(tile_loop);
+        }
+        distribute(names, &self.nest.name, &outer, work, Vec::new(), body)
+    }
+
+    /// One tile: sums to their start, the reduction, the results.
+    fn tile_body(
+        &self,
+        names: &mut NameSupply,
+        rows: i64,
+        row_var: &Name,
+        base: Expr,
+        panel: &Loop,
+    ) -> Vec<Stmt> {
+        let acc = names.fresh("acc");
+        let lane = names.fresh("vi");
+        let column = add(mul(Expr::name(&panel.var), self.lanes), Expr::name(&lane));
+        let mut map = BTreeMap::new();
+        if let Some(last) = self.spatial.last() {
+            map.insert(last.var.clone(), column.clone());
+        }
+        if let Some(row) = self.row {
+            map.insert(self.spatial[row].var.clone(), add(base, Expr::name(row_var)));
+        }
+        let sum = Expr::index(Expr::name(&acc), [Expr::name(row_var), Expr::name(&lane)]);
+        let over_lanes = |body: Vec<Stmt>, masked: bool| {
+            let extent = self.spatial.last().map_or_else(|| Expr::int(1), |last| last.extent.clone());
+            let cond = masked.then(|| less(column.clone(), extent));
+            let inner = vectorized(&lane, self.lanes, guarded(cond, body));
+            unroll_rows(row_var, rows, vec![inner])
+        };
+        let mut body = vec![alloc_local(&acc, &[rows, self.lanes], self.dtype)];
+        body.extend(over_lanes(vec![Stmt::assign(sum.clone(), self.update.start.clone())], false));
+
+        let mut step = self.update.lets.clone();
+        step.push(Stmt::assign(self.update.place.clone(), self.update.value.clone()));
+        self.read_packed(&mut step, &panel.var, &lane);
+        let mut sums = over_lanes(self.placed(&step, &sum, &map), self.masked && self.has_open_loads());
+        for each in self.reduced.iter().rev() {
+            sums = vec![serial(&each.var, each.extent.clone(), sums)];
+        }
+        body.extend(sums);
+
+        let mut finish = Vec::new();
+        if self.epilogue.is_none() || self.scope.result_is_read {
+            let store = Stmt::assign(self.update.place.clone(), sum.clone());
+            finish.extend(replaced(&[store], &map));
+        }
+        if let Some(epilogue) = &self.epilogue {
+            finish.extend(self.placed(epilogue, &sum, &map));
+        }
+        body.extend(over_lanes(finish, self.masked));
+        body
+    }
+
+    /// Whether the reduction reads beside the packed weights at a lane's own place.
+    fn has_open_loads(&self) -> bool {
+        let Some(last) = self.spatial.last() else { return false };
+        accesses(&self.nest.body).iter().any(|access| {
+            access.buffer != self.update.buffer
+                && mentions_any(access, &last.var)
+                && !self.packed.iter().any(|(packed, _)| packed.buffer == access.buffer)
+        })
+    }
+
+    /// Statements with the place that is reduced into replaced by its sum, and variables by the tile's.
+    fn placed(&self, stmts: &[Stmt], sum: &Expr, map: &BTreeMap<Name, Expr>) -> Vec<Stmt> {
+        let mut res = stmts.to_vec();
+        let mut change = ReplaceExpr { from: &self.update.place, to: sum };
+        for stmt in &mut res {
+            change.visit_stmt(stmt);
+            replace(stmt, map);
+        }
+        res
+    }
+
+    /// Reads packed weights by panel and lane.
+    fn read_packed(&self, stmts: &mut [Stmt], panel: &Name, lane: &Name) {
+        for (access, packing) in &self.packed {
+            let from = Expr::index(Expr::name(&access.buffer), access.index.clone());
+            let mut index = vec![Expr::name(panel)];
+            index.extend(packing.axes[1..].iter().map(|&axis| access.index[axis].clone()));
+            index.push(Expr::name(lane));
+            let to = Expr::index(Expr::name(&access.buffer), index);
+            let mut change = ReplaceExpr { from: &from, to: &to };
+            stmts.iter_mut().for_each(|stmt| change.visit_stmt(stmt));
+        }
+    }
+}
+
+struct ReplaceExpr<'a> {
+    from: &'a Expr,
+    to: &'a Expr,
+}
+
+impl VisitMut for ReplaceExpr<'_> {
+    fn visit_expr(&mut self, expr: &mut Expr) {
+        let is_index = matches!(expr.kind, ExprKind::Index { .. });
+        if is_index && is_identical_expr(expr, self.from) {
+            *expr = self.to.clone();
+        } else {
+            walk_expr_mut(self, expr);
+        }
+    }
+
+    fn visit_stmt(&mut self, stmt: &mut Stmt) {
+        match &mut stmt.kind {
+            StmtKind::Assign { target, value, .. } => {
+                self.visit_expr(target);
+                self.visit_expr(value);
+            }
+            _ => irc_syntax::visit::walk_stmt_mut(self, stmt),
+        }
+    }
+}
+
+/// The extents of a packed weight.
+pub fn packed_shape(shape: &[usize], packing: &Packing) -> Option<Vec<usize>> {
+    let lanes = usize::try_from(packing.lanes).ok()?;
+    let (panel, rest) = packing.axes.split_first()?;
+    let mut res = vec![shape.get(*panel)?.div_ceil(lanes)];
+    for axis in rest {
+        res.push(*shape.get(*axis)?);
+    }
+    res.push(lanes);
+    Some(res)
+}
+
+/// The extents of a packed weight's buffer, as text.
+pub fn packed_extents(shape: &[Expr], packing: &Packing) -> Option<Vec<Expr>> {
+    let (panel, rest) = packing.axes.split_first()?;
+    let mut res = vec![ceil_div(shape.get(*panel)?, packing.lanes)];
+    for axis in rest {
+        res.push(shape.get(*axis)?.clone());
+    }
+    res.push(Expr::int(packing.lanes));
+    Some(res)
+}
