@@ -52,7 +52,7 @@ pub fn run(
 }
 
 /// Gives a parameter the type of its packed form.
-fn retype(func: &mut Func, at: usize, packing: &Packing) -> Option<()> {
+pub(super) fn retype(func: &mut Func, at: usize, packing: &Packing) -> Option<()> {
     let ty = func.params.get(at)?.ty.clone()?;
     let args: Vec<&Expr> = ty.positional().collect();
     let shape = packed_extents(args.first()?.as_items()?, packing)?;
@@ -203,7 +203,7 @@ impl Repack<'_> {
 }
 
 /// Rearranges a weight into panels, filled up with zeros.
-fn pack(tensor: &Tensor, packing: &Packing) -> Option<Tensor> {
+pub(super) fn pack(tensor: &Tensor, packing: &Packing) -> Option<Tensor> {
     let shape = packed_shape(&tensor.shape, packing)?;
     if tensor.dtype == DType::Str {
         return None;

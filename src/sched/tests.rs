@@ -1,0 +1,155 @@
+//! Functions mean the same before and after scheduling.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use irc_syntax::{Func, FuncKind, Module, SourceMap, StmtKind, parse, print};
+
+use super::tile::Packing;
+use super::{Target, nest, schedule_func};
+use crate::interp::run_prim_func;
+use crate::library::Library;
+use crate::opt::{self, PASSES, PassCx};
+use crate::tensor::{Tensor, Weights};
+use irc_syntax::DType;
+
+/// The prim_funcs that graph functions are lowered to.
+fn lowered(text: &str) -> Module {
+    let mut sources = SourceMap::default();
+    let (mut module, diags) = parse(&mut sources, "test", text);
+    assert!(diags.is_empty(), "{diags:?}");
+    let lib = Library::load();
+    let mut weights = Weights::new();
+    let mut cx = PassCx::new(&lib, &mut weights);
+    let passes: Vec<_> = PASSES.iter().take_while(|pass| pass.name != "plan_memory").collect();
+    if let Err(diags) = opt::run_passes(&mut module, &passes, &mut cx, &mut |_, _, _| {}) {
+        panic!("{diags:?}");
+    }
+    module
+}
+
+/// Arguments with small varied numbers; `dims` gives symbols their values.
+fn arguments(func: &Func, dims: &BTreeMap<&str, usize>, seed: &mut u64) -> Vec<Tensor> {
+    let mut next = || {
+        *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((*seed >> 40) % 2001) as f64 / 1000.0 - 1.0
+    };
+    let buffers = nest::buffers_of(func);
+    func.params
+        .iter()
+        .map(|param| match buffers.get(&param.name) {
+            None => Tensor::scalar(dims.get(param.name.as_str()).copied().unwrap_or(1) as i64),
+            Some((dtype, shape)) => {
+                let extents: Vec<usize> = shape
+                    .iter()
+                    .map(|expr| {
+                        let dim = crate::shape::Dim::from_expr(expr).expect("a dim");
+                        dim.eval(&|name| dims.get(name.as_str()).map(|&dim| dim as i64)).expect("known") as usize
+                    })
+                    .collect();
+                let values: Vec<f64> = (0..extents.iter().product()).map(|_| next()).collect();
+                let scale = if *dtype == DType::F32 { 1.0 } else { 5.0 };
+                let values: Vec<f64> = values.iter().map(|value| value * scale).collect();
+                Tensor::from_f64s(*dtype, extents, &values).expect("fits")
+            }
+        })
+        .collect()
+}
+
+fn is_close(a: &Tensor, b: &Tensor) -> bool {
+    a.shape == b.shape
+        && a.to_f64s().iter().zip(b.to_f64s()).all(|(&a, b)| {
+            a == b || (a - b).abs() <= 1e-4 * (1.0 + a.abs()) || (a.is_nan() && b.is_nan())
+        })
+}
+
+fn text_of(func: &Func) -> String {
+    let module = Module { items: vec![irc_syntax::Item::Func(func.clone())], ..Module::default() };
+    print(&module)
+}
+
+/// Schedules every prim_func of a lowered module and compares results; gives the scheduled texts.
+fn check(text: &str, dims: &[(&str, usize)], target: Target, pack: bool) -> String {
+    let module = lowered(text);
+    let dims: BTreeMap<&str, usize> = dims.iter().copied().collect();
+    let mut shown = String::new();
+    let mut seed = 7;
+    for func in module.funcs().filter(|func| func.kind == FuncKind::Loops) {
+        let mut scheduled = func.clone();
+        let last = func.params.len() - 1;
+        let weights: BTreeSet<_> = match pack {
+            true => func.params[..last].iter().map(|param| param.name.clone()).collect(),
+            false => BTreeSet::new(),
+        };
+        let packings = schedule_func(&mut scheduled, &weights, target);
+        shown.push_str(&text_of(&scheduled));
+        let args = arguments(func, &dims, &mut seed);
+        let before = run_prim_func(func, &args).unwrap_or_else(|error| panic!("{error}\n{}", text_of(func)));
+        let mut packed_args = args.clone();
+        for packing in &packings {
+            let at = func.params.iter().position(|param| param.name == packing.param).expect("there");
+            packed_args[at] = super::pack::pack(&args[at], packing).expect("packs");
+            super::pack::retype(&mut scheduled, at, packing).expect("retypes");
+        }
+        let after = run_prim_func(&scheduled, &packed_args)
+            .unwrap_or_else(|error| panic!("{error}\n{}", text_of(&scheduled)));
+        let skip: Vec<&Packing> = packings.iter().collect();
+        for (param, (a, b)) in func.params.iter().zip(before.iter().zip(&after)) {
+            if skip.iter().any(|packing| packing.param == param.name) {
+                continue;
+            }
+            assert!(is_close(a, b), "`{}` differs\n{}\n{}", param.name, text_of(func), text_of(&scheduled));
+        }
+    }
+    let _ = StmtKind::Pass;
+    shown
+}
+
+fn graph(params: &str, body: &str) -> String {
+    let mut text = format!("@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n");
+    for line in body.lines() {
+        text.push_str(&format!("        {}\n", line.trim()));
+    }
+    text
+}
+
+#[test]
+fn matmul_with_epilogue() {
+    let text = graph(
+        "x: R.Tensor((25, 20), \"float32\"), w: R.Tensor((20, 40), \"float32\"), b: R.Tensor((40,), \"float32\")",
+        "y = R.matmul(x, w)\nz = R.add(y, b)\nr = R.maximum(z, R.const(0.0, \"float32\"))\nreturn r",
+    );
+    let shown = check(&text, &[], Target::AVX2, false);
+    eprintln!("{shown}");
+    let shown = check(&text, &[], Target::AVX512, true);
+    eprintln!("{shown}");
+}
+
+#[test]
+fn symbolic_matmul() {
+    let text = graph(
+        "x: R.Tensor((\"n\", \"m\", 20), \"float32\"), w: R.Tensor((20, 37), \"float32\")",
+        "y = R.matmul(x, w)\nz = R.tanh(y)\nreturn z",
+    );
+    let shown = check(&text, &[("n", 2), ("m", 9)], Target::AVX2, true);
+    eprintln!("{shown}");
+}
+
+#[test]
+fn convolutions() {
+    let text = graph(
+        "x: R.Tensor((1, 8, 11, 13), \"float32\"), w: R.Tensor((24, 8, 3, 3), \"float32\"), d: R.Tensor((24, 1, 3, 3), \"float32\")",
+        "y = R.nn.conv2d(x, w, strides=[2, 2], padding=[1, 1, 1, 1])\nz = R.maximum(y, R.const(0.0, \"float32\"))\nu = R.nn.conv2d(z, d, padding=[1, 1, 1, 1], groups=24)\nv = R.nn.max_pool2d(u, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1])\ng = R.sum(v, axis=[2, 3])\nreturn g",
+    );
+    let shown = check(&text, &[], Target::AVX2, true);
+    eprintln!("{shown}");
+}
+
+#[test]
+fn rows() {
+    let text = graph(
+        "x: R.Tensor((\"n\", 5, 70), \"float32\")",
+        "m = R.max(x, axis=[2], keepdims=True)\ne = R.exp(R.subtract(x, m))\ns = R.sum(e, axis=[2], keepdims=True)\nz = R.divide(e, s)\nreturn z",
+    );
+    let shown = check(&text, &[("n", 3)], Target::AVX2, false);
+    eprintln!("{shown}");
+}

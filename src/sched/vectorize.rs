@@ -18,21 +18,30 @@ use irc_syntax::same::is_identical_expr;
 
 use super::Target;
 use super::build::{add, ceil_div, guarded, less, mul, serial, unrolled, vectorized};
-use super::nest::{Loop, Nest, Step, accesses, int_of, replaced, step_of};
+use super::nest::{Loop, Nest, Step, accesses, int_of, mentions, replaced, step_of};
 
 /// Types of the buffers in scope.
 pub type Buffers = BTreeMap<Name, (DType, Vec<Expr>)>;
 
 /// Whether the kernel emitter takes the values of statements: element types, calls, and no index that is itself loaded.
 pub fn is_kernel_code(stmts: &[Stmt], buffers: &Buffers) -> bool {
+    // What an index depends on must show in it.
+    let lets: Vec<&Name> = stmts
+        .iter()
+        .filter_map(|stmt| match &stmt.kind {
+            StmtKind::Assign { target, .. } => target.as_name(),
+            _ => None,
+        })
+        .collect();
     accesses(stmts).iter().all(|access| {
+        let plain = access.index.iter().all(|expr| !lets.iter().any(|name| mentions(expr, name)));
         let loads = buffers.get(&access.buffer).is_some_and(|(dtype, _)| {
             matches!(
                 dtype,
                 DType::F32 | DType::I32 | DType::Bool | DType::F16 | DType::I8 | DType::U8
             )
         });
-        loads && access.index.iter().all(|expr| accesses(&[Stmt::expr(expr.clone())]).is_empty())
+        plain && loads && access.index.iter().all(|expr| accesses(&[Stmt::expr(expr.clone())]).is_empty())
     })
 }
 
