@@ -160,6 +160,11 @@ pub const PASSES: &[Pass] = &[
         summary: "turn groups into loops",
     },
     Pass {
+        name: "schedule",
+        run: crate::sched::run,
+        summary: "tile, vectorize and parallelize loops",
+    },
+    Pass {
         name: "plan_memory",
         run: plan_memory::run,
         summary: "place every tensor",

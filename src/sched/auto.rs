@@ -7,7 +7,9 @@ use irc_syntax::visit::walk_expr;
 use irc_syntax::{Expr, Func, Name, Stmt, StmtKind, Visit};
 
 use super::Target;
-use super::build::{add, ceil_div, guarded, less, min, mul, parallel, region, serial_from, vectorized};
+use super::build::{
+    add, ceil_div, guarded, less, min, mul, parallel, region, serial_from, vectorized,
+};
 use super::fuse_rows::fuse_rows;
 use super::nest::{Nest, Part, buffers_of, int_of, parts_of, replaced};
 use super::parallelize::{GRAIN, distribute, is_long, work_of};
@@ -18,6 +20,20 @@ use super::vectorize::{Buffers, is_contiguous, is_kernel_code, map_inside, reduc
 /// callers pass them so. A function that is scheduled already stays as it is.
 pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) -> Vec<Packing> {
     let buffers = buffers_of(func);
+    // Declarations first, so that nests stand beside each other.
+    let is_head = |stmt: &Stmt| match &stmt.kind {
+        StmtKind::Assign { value, .. } => is_declaration(value),
+        _ => false,
+    };
+    let n_attrs = func
+        .body
+        .iter()
+        .take_while(|stmt| !matches!(stmt.kind, StmtKind::For { .. } | StmtKind::With { .. }))
+        .count();
+    let tail = func.body.split_off(n_attrs);
+    let (heads, rest): (Vec<Stmt>, Vec<Stmt>) = tail.into_iter().partition(is_head);
+    func.body.extend(heads);
+    func.body.extend(rest);
     let originals = func.body.clone();
     let parts = parts_of(func);
     let mut names = NameSupply::of_func(func);
@@ -52,7 +68,9 @@ pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) 
             },
         }
     }
-    let Auto { packings, moved, .. } = cx;
+    let Auto {
+        packings, moved, ..
+    } = cx;
     body.retain(|stmt| !declares_any(stmt, &moved));
     func.body = body;
     drop_unused(func, &params);
@@ -82,7 +100,13 @@ impl Auto<'_> {
             .collect();
         let (parts, params) = (self.parts, self.params);
         let used_after = |taken: usize| {
-            let mut used = used_in(parts.iter().enumerate().filter(|(idx, _)| *idx < at || at + taken <= *idx).map(|(_, part)| part));
+            let mut used = used_in(
+                parts
+                    .iter()
+                    .enumerate()
+                    .filter(|(idx, _)| *idx < at || at + taken <= *idx)
+                    .map(|(_, part)| part),
+            );
             used.extend(params.iter().cloned());
             used
         };
@@ -116,7 +140,17 @@ impl Auto<'_> {
         let outer = nest.loops.iter().take_while(|each| !each.reduces).count();
         let body = reduce_row_inside(self.names, nest, outer, self.target, self.buffers)?;
         let work = work_of(&nest.loops[outer..]);
-        Some((distribute(self.names, &nest.name, &nest.loops[..outer], work, Vec::new(), body), 1))
+        Some((
+            distribute(
+                self.names,
+                &nest.name,
+                &nest.loops[..outer],
+                work,
+                Vec::new(),
+                body,
+            ),
+            1,
+        ))
     }
 
     fn map(&mut self, nest: &Nest) -> Option<Vec<Stmt>> {
@@ -126,19 +160,31 @@ impl Auto<'_> {
         }
         let body = map_inside(self.names, nest, outer.len(), self.target, self.buffers)?;
         let work = work_of(std::slice::from_ref(last));
-        Some(distribute(self.names, &nest.name, outer, work, Vec::new(), body))
+        Some(distribute(
+            self.names,
+            &nest.name,
+            outer,
+            work,
+            Vec::new(),
+            body,
+        ))
     }
 
     /// One long loop, its vectors shared out in chunks.
     fn long_row(&mut self, nest: &Nest) -> Option<Vec<Stmt>> {
-        let [over] = nest.loops.as_slice() else { return None };
+        let [over] = nest.loops.as_slice() else {
+            return None;
+        };
         if !is_kernel_code(&nest.body, self.buffers) || !is_contiguous(&nest.body, &over.var) {
             return None;
         }
         let lanes = 2 * self.target.lanes;
         let rounds = GRAIN / lanes;
-        let (task, step, lane) =
-            (self.names.fresh("task"), self.names.fresh("jo"), self.names.fresh("vi"));
+        let (task, step, lane) = (
+            self.names.fresh("task"),
+            self.names.fresh("jo"),
+            self.names.fresh("vi"),
+        );
         let steps = ceil_div(&over.extent, lanes);
         let place = add(mul(Expr::name(&step), lanes), Expr::name(&lane));
         let map = BTreeMap::from([(over.var.clone(), place.clone())]);
@@ -148,7 +194,11 @@ impl Auto<'_> {
         let lo = mul(Expr::name(&task), rounds);
         let hi = min(add(lo.clone(), Expr::int(rounds)), steps.clone());
         let body = region(&nest.name, vec![serial_from(&step, lo, hi, vec![inner])]);
-        Some(parallel(self.names, vec![(task, ceil_div(&steps, rounds))], vec![body]))
+        Some(parallel(
+            self.names,
+            vec![(task, ceil_div(&steps, rounds))],
+            vec![body],
+        ))
     }
 }
 
@@ -172,9 +222,15 @@ fn used_in<'a>(parts: impl Iterator<Item = &'a Part>) -> BTreeSet<Name> {
     let mut used = Used::default();
     for part in parts {
         match part {
-            Part::Nest(nest) => nest.init.iter().chain(&nest.body).for_each(|stmt| used.visit_stmt(stmt)),
+            Part::Nest(nest) => nest
+                .init
+                .iter()
+                .chain(&nest.body)
+                .for_each(|stmt| used.visit_stmt(stmt)),
             Part::Stmt(stmt) => match &stmt.kind {
-                StmtKind::Assign { target, value, .. } if target.as_name().is_some() => used.visit_expr(value),
+                StmtKind::Assign { target, value, .. } if target.as_name().is_some() => {
+                    used.visit_expr(value)
+                }
                 _ => used.visit_stmt(stmt),
             },
         }
@@ -214,11 +270,16 @@ fn drop_unused(func: &mut Func, params: &BTreeSet<Name>) {
 
 /// A nest in block form whose first result loop runs in parallel, where there is enough work.
 fn in_parallel(stmt: &Stmt, nest: &Nest) -> Stmt {
-    let StmtKind::For { target, iter, body } = &stmt.kind else { return stmt.clone() };
+    let StmtKind::For { target, iter, body } = &stmt.kind else {
+        return stmt.clone();
+    };
     let vars = target.as_items().unwrap_or(std::slice::from_ref(target));
     let extents: Vec<&Expr> = iter.positional().collect();
     let first = vars.iter().zip(&extents).position(|(var, extent)| {
-        let is_result = nest.loops.iter().any(|each| Some(&each.var) == var.as_name() && !each.reduces);
+        let is_result = nest
+            .loops
+            .iter()
+            .any(|each| Some(&each.var) == var.as_name() && !each.reduces);
         is_result && int_of(extent) != Some(1)
     });
     let Some(at) = first.filter(|_| is_long(&nest.loops) && vars.len() == extents.len()) else {
@@ -237,7 +298,10 @@ fn in_parallel(stmt: &Stmt, nest: &Nest) -> Stmt {
                 body,
             })],
             _ => vec![Stmt::new(StmtKind::For {
-                target: Expr::new(irc_syntax::ExprKind::Tuple { items: vars.to_vec(), parens: false }),
+                target: Expr::new(irc_syntax::ExprKind::Tuple {
+                    items: vars.to_vec(),
+                    parens: false,
+                }),
                 iter: Expr::call("T.grid", extents.iter().map(|extent| (*extent).clone())),
                 body,
             })],
@@ -250,5 +314,9 @@ fn in_parallel(stmt: &Stmt, nest: &Nest) -> Stmt {
         body: inner,
     });
     let mut res = loop_over(&vars[..at], &extents[..at], vec![task]);
-    if res.len() == 1 { res.remove(0) } else { stmt.clone() }
+    if res.len() == 1 {
+        res.remove(0)
+    } else {
+        stmt.clone()
+    }
 }

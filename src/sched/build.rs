@@ -7,7 +7,11 @@ use super::nest::int_of;
 
 /// `for var in call(extent): body`
 fn for_stmt(var: &Name, iter: Expr, body: Vec<Stmt>) -> Stmt {
-    Stmt::new(StmtKind::For { target: Expr::name(var), iter, body })
+    Stmt::new(StmtKind::For {
+        target: Expr::name(var),
+        iter,
+        body,
+    })
 }
 
 /// `for var in range(extent): body`
@@ -34,7 +38,12 @@ pub fn unrolled(var: &Name, extent: i64, body: Vec<Stmt>) -> Stmt {
 pub fn guarded(cond: Option<Expr>, body: Vec<Stmt>) -> Vec<Stmt> {
     let Some(cond) = cond else { return body };
     let orelse = Vec::new();
-    vec![Stmt::new(StmtKind::If { cond, then: body, orelse, else_trivia: Trivia::default() })]
+    vec![Stmt::new(StmtKind::If {
+        cond,
+        then: body,
+        orelse,
+        else_trivia: Trivia::default(),
+    })]
 }
 
 /// A kernel region.
@@ -105,9 +114,13 @@ pub fn min(a: Expr, b: Expr) -> Expr {
 /// One parallel loop over all levels, whose variables are bound inside it; serial without levels. Levels of one round
 /// become `var = 0`.
 pub fn parallel(names: &mut NameSupply, levels: Vec<(Name, Expr)>, body: Vec<Stmt>) -> Vec<Stmt> {
-    let (ones, levels): (Vec<_>, Vec<_>) =
-        levels.into_iter().partition(|(_, extent)| int_of(extent) == Some(1));
-    let mut inner: Vec<Stmt> = ones.into_iter().map(|(var, _)| Stmt::bind(var, Expr::int(0))).collect();
+    let (ones, levels): (Vec<_>, Vec<_>) = levels
+        .into_iter()
+        .partition(|(_, extent)| int_of(extent) == Some(1));
+    let mut inner: Vec<Stmt> = ones
+        .into_iter()
+        .map(|(var, _)| Stmt::bind(var, Expr::int(0)))
+        .collect();
     match levels.as_slice() {
         [] => {
             inner.extend(body);
@@ -115,7 +128,11 @@ pub fn parallel(names: &mut NameSupply, levels: Vec<(Name, Expr)>, body: Vec<Stm
         }
         [(var, extent)] => {
             inner.extend(body);
-            vec![for_stmt(var, Expr::call("T.parallel", [extent.clone()]), inner)]
+            vec![for_stmt(
+                var,
+                Expr::call("T.parallel", [extent.clone()]),
+                inner,
+            )]
         }
         _ => {
             let task = names.fresh("task");

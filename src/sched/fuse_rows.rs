@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::same::is_identical_expr;
 use irc_syntax::visit::walk_expr_mut;
 use irc_syntax::{Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
-use irc_syntax::same::is_identical_expr;
 
 use super::Target;
 use super::nest::{Access, Loop, Nest, accesses, replaced};
@@ -71,14 +71,18 @@ fn accesses_of(nest: &Nest) -> Vec<Access> {
 
 /// The nests with their first loops named as those of the first nest.
 fn renamed(nests: &[&Nest], outer: usize) -> Vec<Nest> {
-    let heads: Vec<Name> = nests[0].loops[..outer].iter().map(|each| each.var.clone()).collect();
+    let heads: Vec<Name> = nests[0].loops[..outer]
+        .iter()
+        .map(|each| each.var.clone())
+        .collect();
     nests
         .iter()
         .map(|nest| {
             // Through names of their own, so that exchanged names do not meet.
             let own = nest.loops[..outer].iter().zip(&heads);
-            let map: BTreeMap<Name, Expr> =
-                own.map(|(each, head)| (each.var.clone(), Expr::name(head))).collect();
+            let map: BTreeMap<Name, Expr> = own
+                .map(|(each, head)| (each.var.clone(), Expr::name(head)))
+                .collect();
             let mut res = (*nest).clone();
             res.init = replaced(&nest.init, &map);
             res.body = replaced(&nest.body, &map);
@@ -94,7 +98,12 @@ fn renamed(nests: &[&Nest], outer: usize) -> Vec<Nest> {
 fn shared_axes(access: &Access, shared: &[&Name]) -> Option<Vec<usize>> {
     shared
         .iter()
-        .map(|var| access.index.iter().position(|expr| expr.as_name() == Some(*var)))
+        .map(|var| {
+            access
+                .index
+                .iter()
+                .position(|expr| expr.as_name() == Some(*var))
+        })
         .collect()
 }
 
@@ -132,8 +141,11 @@ fn run_length(
 fn flows_within(group: &[Nest], heads: &[Loop]) -> bool {
     let shared: Vec<&Name> = heads.iter().map(|each| &each.var).collect();
     let all: Vec<Access> = group.iter().flat_map(accesses_of).collect();
-    let stored: BTreeSet<&Name> =
-        all.iter().filter(|access| access.stores).map(|access| &access.buffer).collect();
+    let stored: BTreeSet<&Name> = all
+        .iter()
+        .filter(|access| access.stores)
+        .map(|access| &access.buffer)
+        .collect();
     stored.iter().all(|buffer| {
         let axes: BTreeSet<Option<Vec<usize>>> = all
             .iter()
@@ -169,7 +181,10 @@ fn emit(
     let mut prologue = Vec::new();
     let mut drop_axes = DropAxes(&compact);
     for nest in &mut group {
-        nest.init.iter_mut().chain(&mut nest.body).for_each(|stmt| drop_axes.visit_stmt(stmt));
+        nest.init
+            .iter_mut()
+            .chain(&mut nest.body)
+            .for_each(|stmt| drop_axes.visit_stmt(stmt));
     }
     for (name, axes) in &compact {
         let (dtype, shape) = buffers.get(name)?;
@@ -182,7 +197,10 @@ fn emit(
         if rest.is_empty() {
             rest.push(Expr::int(1));
         }
-        let alloc = Expr::call("T.alloc_buffer", [Expr::tuple(rest), Expr::str(dtype.name())]);
+        let alloc = Expr::call(
+            "T.alloc_buffer",
+            [Expr::tuple(rest), Expr::str(dtype.name())],
+        );
         prologue.push(Stmt::bind(name, alloc));
     }
     let mut body = Vec::new();
@@ -194,7 +212,11 @@ fn emit(
     let heads = group.first()?.loops[..outer].to_vec();
     let taken = group.len();
     let stmts = distribute(names, "rows", &heads, work, prologue, body);
-    Some(FusedRows { stmts, taken, moved: compact.into_keys().collect() })
+    Some(FusedRows {
+        stmts,
+        taken,
+        moved: compact.into_keys().collect(),
+    })
 }
 
 /// Takes axes out of accesses; one without axes left reads its only element.
@@ -203,8 +225,12 @@ struct DropAxes<'a>(&'a BTreeMap<Name, Vec<usize>>);
 impl VisitMut for DropAxes<'_> {
     fn visit_expr(&mut self, expr: &mut Expr) {
         walk_expr_mut(self, expr);
-        let ExprKind::Index { value, index } = &mut expr.kind else { return };
-        let Some(axes) = value.as_name().and_then(|name| self.0.get(name)) else { return };
+        let ExprKind::Index { value, index } = &mut expr.kind else {
+            return;
+        };
+        let Some(axes) = value.as_name().and_then(|name| self.0.get(name)) else {
+            return;
+        };
         let mut at = 0;
         index.retain(|_| {
             at += 1;

@@ -30,9 +30,18 @@ pub struct Target {
 
 impl Target {
     /// AVX2.
-    pub const AVX2: Self = Self { lanes: 8, registers: 16 };
+    pub const AVX2: Self = Self {
+        lanes: 8,
+        registers: 16,
+    };
     /// AVX-512.
-    pub const AVX512: Self = Self { lanes: 16, registers: 32 };
+    pub const AVX512: Self = Self {
+        lanes: 16,
+        registers: 32,
+    };
     /// 128-bit vectors.
-    pub const SIMD128: Self = Self { lanes: 4, registers: 16 };
+    pub const SIMD128: Self = Self {
+        lanes: 4,
+        registers: 16,
+    };
 }

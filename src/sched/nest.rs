@@ -88,10 +88,14 @@ fn nest_of(stmt: &Stmt) -> Option<Nest> {
         for (var, extent) in vars.iter().zip(extents) {
             loops.push((var.as_name()?.clone(), extent.clone()));
         }
-        let [inner] = body.as_slice() else { return None };
+        let [inner] = body.as_slice() else {
+            return None;
+        };
         at = inner;
     }
-    let StmtKind::With { context, body, .. } = &at.kind else { return None };
+    let StmtKind::With { context, body, .. } = &at.kind else {
+        return None;
+    };
     let (path, args) = context.as_call()?;
     if path != "T.sblock" || loops.is_empty() {
         return None;
@@ -118,7 +122,11 @@ fn block_of(name: String, loops: Vec<(Name, Expr)>, block: &[Stmt]) -> Option<Ne
                     map.insert(var, Expr::name(bound));
                 }
             }
-            StmtKind::With { context, body: inner, .. } if context.is_call_of("T.init") => {
+            StmtKind::With {
+                context,
+                body: inner,
+                ..
+            } if context.is_call_of("T.init") => {
                 init.extend(inner.iter().cloned());
             }
             StmtKind::Expr(call) if call.is_call_of("T.reads") || call.is_call_of("T.writes") => {}
@@ -126,7 +134,9 @@ fn block_of(name: String, loops: Vec<(Name, Expr)>, block: &[Stmt]) -> Option<Ne
             _ => return None,
         }
     }
-    let bound_all = loops.iter().all(|(var, _)| map.values().any(|value| value.as_name() == Some(var)));
+    let bound_all = loops
+        .iter()
+        .all(|(var, _)| map.values().any(|value| value.as_name() == Some(var)));
     let has_init = !init.is_empty();
     if !bound_all || map.len() != loops.len() || has_init == reduced.is_empty() {
         return None;
@@ -138,18 +148,29 @@ fn block_of(name: String, loops: Vec<(Name, Expr)>, block: &[Stmt]) -> Option<Ne
             ones.insert(var, Expr::int(0));
         } else {
             let reduces = reduced.contains(&var);
-            kept.push(Loop { var, extent, reduces });
+            kept.push(Loop {
+                var,
+                extent,
+                reduces,
+            });
         }
     }
     for stmt in init.iter_mut().chain(&mut body) {
         replace(stmt, &map);
         replace(stmt, &ones);
     }
-    Some(Nest { name, loops: kept, init, body })
+    Some(Nest {
+        name,
+        loops: kept,
+        init,
+        body,
+    })
 }
 
 fn is_axis(value: &Expr) -> bool {
-    value.as_call().is_some_and(|(path, _)| path.starts_with("T.axis."))
+    value
+        .as_call()
+        .is_some_and(|(path, _)| path.starts_with("T.axis."))
 }
 
 /// Block variables, the loops they are bound to, and whether they reduce.
@@ -164,7 +185,11 @@ fn axes_of(target: &Expr, value: &Expr) -> Option<Vec<(Name, Name, bool)>> {
                 .zip(vars)
                 .zip(bound.value.as_items()?)
                 .map(|((kind, var), bound)| {
-                    Some((var.as_name()?.clone(), bound.as_name()?.clone(), kind == 'R'))
+                    Some((
+                        var.as_name()?.clone(),
+                        bound.as_name()?.clone(),
+                        kind == 'R',
+                    ))
                 })
                 .collect()
         }
@@ -224,7 +249,11 @@ impl Accesses {
                 [only] if only.as_items().is_some_and(<[Expr]>::is_empty) => Vec::new(),
                 index => index.to_vec(),
             };
-            self.0.push(Access { buffer: buffer.clone(), index, stores });
+            self.0.push(Access {
+                buffer: buffer.clone(),
+                index,
+                stores,
+            });
         }
     }
 }
@@ -273,7 +302,9 @@ pub enum Step {
 
 /// How the address of an access moves with a loop variable.
 pub fn step_of(access: &Access, var: &Name) -> Step {
-    let Some((last, outer)) = access.index.split_last() else { return Step::Still };
+    let Some((last, outer)) = access.index.split_last() else {
+        return Step::Still;
+    };
     if outer.iter().any(|expr| mentions(expr, var)) {
         return Step::Other;
     }
@@ -303,7 +334,10 @@ pub fn mentions(expr: &Expr, name: &Name) -> bool {
 /// The buffers of a function: parameters and what its body declares at its head.
 pub fn buffers_of(func: &Func) -> BTreeMap<Name, (DType, Vec<Expr>)> {
     let mut res = BTreeMap::new();
-    let params = func.params.iter().filter_map(|param| Some((&param.name, param.ty.as_ref()?)));
+    let params = func
+        .params
+        .iter()
+        .filter_map(|param| Some((&param.name, param.ty.as_ref()?)));
     let declared = func.body.iter().filter_map(|stmt| match &stmt.kind {
         StmtKind::Assign { target, value, .. } => Some((target.as_name()?, value)),
         _ => None,
@@ -316,9 +350,15 @@ pub fn buffers_of(func: &Func) -> BTreeMap<Name, (DType, Vec<Expr>)> {
             continue;
         }
         let args: Vec<&Expr> = call.positional().collect();
-        let shape = args.first().and_then(|shape| shape.as_items()).unwrap_or_default().to_vec();
+        let shape = args
+            .first()
+            .and_then(|shape| shape.as_items())
+            .unwrap_or_default()
+            .to_vec();
         let dtype = args.get(1).copied().or_else(|| call.keyword("dtype"));
-        let dtype = dtype.and_then(Expr::as_str).map_or(Some(DType::F32), DType::from_name);
+        let dtype = dtype
+            .and_then(Expr::as_str)
+            .map_or(Some(DType::F32), DType::from_name);
         if let Some(dtype) = dtype {
             res.insert(name.clone(), (dtype, shape));
         }

@@ -9,16 +9,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::visit::{walk_expr, walk_expr_mut, walk_func, walk_func_mut};
-use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Param, Visit, VisitMut};
+use irc_syntax::{
+    DType, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Param, Visit, VisitMut,
+};
 
 use super::Target;
 use super::auto::schedule_func;
 use super::tile::{Packing, packed_extents, packed_shape};
+use crate::opt::{Changed, PassCx};
+use crate::target::Cpu;
 use crate::tensor::{Tensor, Weights};
 
-/// Runs the schedule on every prim_func. `num_input` gives how many parameters of a public function are inputs. Gives whether
-/// anything changed.
-pub fn run(
+/// Runs the pass on every prim_func. Instruction sets that the kernel emitter has no code for keep block form.
+pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
+    let target = match cx.target.cpu {
+        Cpu::Portable | Cpu::V2 => return Changed::No,
+        Cpu::V3 => Target::AVX2,
+        Cpu::V4 => Target::AVX512,
+    };
+    let inputs: BTreeMap<Name, usize> = cx
+        .info
+        .funcs
+        .iter()
+        .map(|(name, info)| (name.clone(), info.num_input))
+        .collect();
+    let num_input = |func: &Func| inputs.get(&func.name).copied().unwrap_or(func.params.len());
+    Changed::from(schedule(module, cx.weights, &num_input, target))
+}
+
+/// Schedules and packs; gives whether anything changed.
+fn schedule(
     module: &mut Module,
     weights: &mut Weights,
     num_input: &dyn Fn(&Func) -> usize,
@@ -27,15 +47,24 @@ pub fn run(
     let constant = constant_params(module, weights, num_input);
     let mut packings: BTreeMap<Name, Vec<(usize, Packing)>> = BTreeMap::new();
     let mut changed = false;
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Loops) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Loops)
+    {
         let before = func.body.clone();
         let packable = constant.get(&func.name).cloned().unwrap_or_default();
         let made = schedule_func(func, &packable, target);
         changed |= before != func.body;
         for packing in made {
-            let at = func.params.iter().position(|param| param.name == packing.param);
+            let at = func
+                .params
+                .iter()
+                .position(|param| param.name == packing.param);
             if let Some(at) = at.filter(|&at| retype(func, at, &packing).is_some()) {
-                packings.entry(func.name.clone()).or_default().push((at, packing));
+                packings
+                    .entry(func.name.clone())
+                    .or_default()
+                    .push((at, packing));
             }
         }
     }
@@ -56,7 +85,11 @@ pub(super) fn retype(func: &mut Func, at: usize, packing: &Packing) -> Option<()
     let ty = func.params.get(at)?.ty.clone()?;
     let args: Vec<&Expr> = ty.positional().collect();
     let shape = packed_extents(args.first()?.as_items()?, packing)?;
-    let dtype = args.get(1).copied().cloned().unwrap_or_else(|| Expr::str("float32"));
+    let dtype = args
+        .get(1)
+        .copied()
+        .cloned()
+        .unwrap_or_else(|| Expr::str("float32"));
     func.params.get_mut(at)?.ty = Some(Expr::call("T.Buffer", [Expr::tuple(shape), dtype]));
     Some(())
 }
@@ -81,8 +114,10 @@ fn constant_params(
                 self.seen.insert(callee.clone());
                 let open = self.open.entry(callee).or_default();
                 for at in 0..func.params.len() {
-                    let is_weight =
-                        args.get(at).and_then(Expr::as_name).is_some_and(|name| self.own.contains(name));
+                    let is_weight = args
+                        .get(at)
+                        .and_then(Expr::as_name)
+                        .is_some_and(|name| self.own.contains(name));
                     if !is_weight {
                         open.insert(at);
                     }
@@ -91,11 +126,21 @@ fn constant_params(
             walk_expr(self, expr);
         }
     }
-    let mut calls =
-        Calls { module, own: BTreeSet::new(), open: BTreeMap::new(), seen: BTreeSet::new() };
+    let mut calls = Calls {
+        module,
+        own: BTreeSet::new(),
+        open: BTreeMap::new(),
+        seen: BTreeSet::new(),
+    };
     for func in module.funcs().filter(|func| func.kind == FuncKind::Graph) {
-        let own = func.params.iter().skip(num_input(func)).map(|param| param.name.clone());
-        calls.own = own.filter(|name| !func.is_private() && weights.get(name).is_some()).collect();
+        let own = func
+            .params
+            .iter()
+            .skip(num_input(func))
+            .map(|param| param.name.clone());
+        calls.own = own
+            .filter(|name| !func.is_private() && weights.get(name).is_some())
+            .collect();
         walk_func(&mut calls, func);
     }
     let Calls { open, seen, .. } = calls;
@@ -103,7 +148,11 @@ fn constant_params(
         .filter_map(|name| {
             let func = module.find_func(&name)?;
             let open = open.get(&name)?;
-            let params = func.params.iter().enumerate().filter(|(at, _)| !open.contains(at));
+            let params = func
+                .params
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| !open.contains(at));
             Some((name, params.map(|(_, param)| param.name.clone()).collect()))
         })
         .collect()
@@ -115,9 +164,14 @@ fn call_tir(expr: &Expr) -> Option<(Name, &[Expr])> {
     if path != "R.call_tir" {
         return None;
     }
-    let [callee, tensors, ..] = args else { return None };
+    let [callee, tensors, ..] = args else {
+        return None;
+    };
     let name = callee.value.as_path()?;
-    Some((Name::from(name.strip_prefix("cls.")?), tensors.value.as_items()?))
+    Some((
+        Name::from(name.strip_prefix("cls.")?),
+        tensors.value.as_items()?,
+    ))
 }
 
 fn repack_calls(
@@ -130,8 +184,13 @@ fn repack_calls(
     for (name, _) in weights.iter() {
         names.take(&Name::from(name));
     }
-    let mut repack =
-        Repack { packings, weights, names, made: BTreeMap::new(), added: Vec::new() };
+    let mut repack = Repack {
+        packings,
+        weights,
+        names,
+        made: BTreeMap::new(),
+        added: Vec::new(),
+    };
     walk_func_mut(&mut repack, func);
     let Repack { made, added, .. } = repack;
     func.params.extend(added);
@@ -141,7 +200,8 @@ fn repack_calls(
     let mut at = 0;
     func.params.retain(|param| {
         at += 1;
-        let gone = at > num_input && replaced.contains(&param.name) && !uses.0.contains(&param.name);
+        let gone =
+            at > num_input && replaced.contains(&param.name) && !uses.0.contains(&param.name);
         !gone
     });
     weights.retain(|name| !replaced.contains(name) || uses.0.contains(name));
@@ -169,10 +229,20 @@ struct Repack<'a> {
 impl VisitMut for Repack<'_> {
     fn visit_expr(&mut self, expr: &mut Expr) {
         walk_expr_mut(self, expr);
-        let Some(packings) = call_tir(expr).and_then(|(callee, _)| self.packings.get(&callee)) else { return };
-        let ExprKind::Call { args, .. } = &mut expr.kind else { return };
-        let Some(tensors) = args.get_mut(1) else { return };
-        let (ExprKind::Tuple { items, .. } | ExprKind::List(items)) = &mut tensors.value.kind else { return };
+        let Some(packings) = call_tir(expr).and_then(|(callee, _)| self.packings.get(&callee))
+        else {
+            return;
+        };
+        let ExprKind::Call { args, .. } = &mut expr.kind else {
+            return;
+        };
+        let Some(tensors) = args.get_mut(1) else {
+            return;
+        };
+        let (ExprKind::Tuple { items, .. } | ExprKind::List(items)) = &mut tensors.value.kind
+        else {
+            return;
+        };
         for (at, packing) in packings {
             if let Some(name) = items.get(*at).and_then(Expr::as_name).cloned()
                 && let Some(packed) = self.packed(&name, packing)
@@ -194,7 +264,8 @@ impl Repack<'_> {
         let tensor = pack(&self.weights.get(name)?.tensor(), packing)?;
         let fresh = self.names.fresh(&format!("{name}_packed"));
         let dims = tensor.shape.iter().map(|&extent| Expr::int(extent as i128));
-        let ty = Expr::call("R.Tensor", [Expr::tuple(dims)]).with("dtype", Expr::str(tensor.dtype.name()));
+        let ty = Expr::call("R.Tensor", [Expr::tuple(dims)])
+            .with("dtype", Expr::str(tensor.dtype.name()));
         self.added.push(Param::new(&fresh, ty));
         self.weights.insert(fresh.as_str(), tensor);
         self.made.insert((name.clone(), how), fresh.clone());
@@ -234,7 +305,8 @@ pub(super) fn pack(tensor: &Tensor, packing: &Packing) -> Option<Tensor> {
             let to = ((first / lanes * depth + at) * lanes) * size;
             if step == 1 {
                 let from = (offset + first) * size;
-                data[to..to + width * size].copy_from_slice(&tensor.data[from..from + width * size]);
+                data[to..to + width * size]
+                    .copy_from_slice(&tensor.data[from..from + width * size]);
                 continue;
             }
             for lane in 0..width {

@@ -45,8 +45,10 @@ pub fn distribute(
             }
         }
     }
-    let mut levels: Vec<(Name, Expr)> =
-        outer[..at].iter().map(|each| (each.var.clone(), each.extent.clone())).collect();
+    let mut levels: Vec<(Name, Expr)> = outer[..at]
+        .iter()
+        .map(|each| (each.var.clone(), each.extent.clone()))
+        .collect();
     levels.extend(chunk);
     let mut inner = prologue;
     inner.push(region(name, body));
@@ -55,7 +57,9 @@ pub fn distribute(
 
 /// The product of extents, unknown ones counted as 64.
 pub fn work_of(loops: &[Loop]) -> i64 {
-    loops.iter().fold(1i64, |work, each| work.saturating_mul(each.len().unwrap_or(64).max(1)))
+    loops.iter().fold(1i64, |work, each| {
+        work.saturating_mul(each.len().unwrap_or(64).max(1))
+    })
 }
 
 /// The least number of rounds of a loop that is known.

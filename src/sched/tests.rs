@@ -19,8 +19,12 @@ fn lowered(text: &str) -> Module {
     assert!(diags.is_empty(), "{diags:?}");
     let lib = Library::load();
     let mut weights = Weights::new();
-    let mut cx = PassCx::new(&lib, &mut weights);
-    let passes: Vec<_> = PASSES.iter().take_while(|pass| pass.name != "plan_memory").collect();
+    let host = crate::target::Target::native();
+    let mut cx = PassCx::new(&lib, &mut weights, &host);
+    let passes: Vec<_> = PASSES
+        .iter()
+        .take_while(|pass| pass.name != "schedule")
+        .collect();
     if let Err(diags) = opt::run_passes(&mut module, &passes, &mut cx, &mut |_, _, _| {}) {
         panic!("{diags:?}");
     }
@@ -30,7 +34,9 @@ fn lowered(text: &str) -> Module {
 /// Arguments with small varied numbers; `dims` gives symbols their values.
 fn arguments(func: &Func, dims: &BTreeMap<&str, usize>, seed: &mut u64) -> Vec<Tensor> {
     let mut next = || {
-        *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        *seed = seed
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         ((*seed >> 40) % 2001) as f64 / 1000.0 - 1.0
     };
     let buffers = nest::buffers_of(func);
@@ -43,7 +49,8 @@ fn arguments(func: &Func, dims: &BTreeMap<&str, usize>, seed: &mut u64) -> Vec<T
                     .iter()
                     .map(|expr| {
                         let dim = crate::shape::Dim::from_expr(expr).expect("a dim");
-                        dim.eval(&|name| dims.get(name.as_str()).map(|&dim| dim as i64)).expect("known") as usize
+                        dim.eval(&|name| dims.get(name.as_str()).map(|&dim| dim as i64))
+                            .expect("known") as usize
                     })
                     .collect();
                 let values: Vec<f64> = (0..extents.iter().product()).map(|_| next()).collect();
@@ -63,7 +70,10 @@ fn is_close(a: &Tensor, b: &Tensor) -> bool {
 }
 
 fn text_of(func: &Func) -> String {
-    let module = Module { items: vec![irc_syntax::Item::Func(func.clone())], ..Module::default() };
+    let module = Module {
+        items: vec![irc_syntax::Item::Func(func.clone())],
+        ..Module::default()
+    };
     print(&module)
 }
 
@@ -77,16 +87,24 @@ fn check(text: &str, dims: &[(&str, usize)], target: Target, pack: bool) -> Stri
         let mut scheduled = func.clone();
         let last = func.params.len() - 1;
         let weights: BTreeSet<_> = match pack {
-            true => func.params[..last].iter().map(|param| param.name.clone()).collect(),
+            true => func.params[..last]
+                .iter()
+                .map(|param| param.name.clone())
+                .collect(),
             false => BTreeSet::new(),
         };
         let packings = schedule_func(&mut scheduled, &weights, target);
         shown.push_str(&text_of(&scheduled));
         let args = arguments(func, &dims, &mut seed);
-        let before = run_prim_func(func, &args).unwrap_or_else(|error| panic!("{error}\n{}", text_of(func)));
+        let before =
+            run_prim_func(func, &args).unwrap_or_else(|error| panic!("{error}\n{}", text_of(func)));
         let mut packed_args = args.clone();
         for packing in &packings {
-            let at = func.params.iter().position(|param| param.name == packing.param).expect("there");
+            let at = func
+                .params
+                .iter()
+                .position(|param| param.name == packing.param)
+                .expect("there");
             packed_args[at] = super::pack::pack(&args[at], packing).expect("packs");
             super::pack::retype(&mut scheduled, at, packing).expect("retypes");
         }
@@ -97,7 +115,13 @@ fn check(text: &str, dims: &[(&str, usize)], target: Target, pack: bool) -> Stri
             if skip.iter().any(|packing| packing.param == param.name) {
                 continue;
             }
-            assert!(is_close(a, b), "`{}` differs\n{}\n{}", param.name, text_of(func), text_of(&scheduled));
+            assert!(
+                is_close(a, b),
+                "`{}` differs\n{}\n{}",
+                param.name,
+                text_of(func),
+                text_of(&scheduled)
+            );
         }
     }
     let _ = StmtKind::Pass;
@@ -105,7 +129,8 @@ fn check(text: &str, dims: &[(&str, usize)], target: Target, pack: bool) -> Stri
 }
 
 fn graph(params: &str, body: &str) -> String {
-    let mut text = format!("@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n");
+    let mut text =
+        format!("@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n");
     for line in body.lines() {
         text.push_str(&format!("        {}\n", line.trim()));
     }

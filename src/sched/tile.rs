@@ -16,13 +16,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::same::is_identical_expr;
 use irc_syntax::visit::walk_expr_mut;
 use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
-use irc_syntax::same::is_identical_expr;
 
 use super::Target;
 use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, vectorized};
-use super::nest::{Access, Loop, Nest, Step, accesses, int_of, mentions, replace, replaced, step_of};
+use super::nest::{
+    Access, Loop, Nest, Step, accesses, int_of, mentions, replace, replaced, step_of,
+};
 use super::parallelize::{distribute, work_of};
 use super::vectorize::{
     Buffers, Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
@@ -77,7 +79,11 @@ pub fn tile(
     scope: &Scope,
 ) -> Option<(Vec<Stmt>, Vec<Packing>)> {
     let tile = plan(nest, epilogue, scope)?;
-    let packings = tile.packed.iter().map(|(_, packing)| packing.clone()).collect();
+    let packings = tile
+        .packed
+        .iter()
+        .map(|(_, packing)| packing.clone())
+        .collect();
     let mut res = Vec::new();
     match tile.row {
         None => res.extend(tile.rows(names, None, 1, Expr::int(1))),
@@ -128,7 +134,8 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
         let is_place = access.buffer == update.buffer;
         if is_place {
             let place = Expr::index(Expr::name(&access.buffer), access.index.clone());
-            if !is_identical_expr(&place, &update.place) || step_of(access, &last.var) != Step::One {
+            if !is_identical_expr(&place, &update.place) || step_of(access, &last.var) != Step::One
+            {
                 return None;
             }
             continue;
@@ -185,19 +192,32 @@ fn packing_of(
     lanes: i64,
     scope: &Scope,
 ) -> Option<Packing> {
-    let is_only = reads.iter().filter(|other| other.buffer == access.buffer).count() == 1;
+    let is_only = reads
+        .iter()
+        .filter(|other| other.buffer == access.buffer)
+        .count()
+        == 1;
     if !is_only || !scope.weights.contains(&access.buffer) {
         return None;
     }
     let (_, shape) = scope.buffers.get(&access.buffer)?;
     let axis_of = |each: &Loop| -> Option<usize> {
-        let at = access.index.iter().position(|expr| expr.as_name() == Some(&each.var))?;
+        let at = access
+            .index
+            .iter()
+            .position(|expr| expr.as_name() == Some(&each.var))?;
         let len = int_of(shape.get(at)?)?;
         (each.len() == Some(len)).then_some(at)
     };
     let panel = axis_of(last)?;
     let mut axes = vec![panel];
-    axes.extend(reduced.iter().filter(|each| mentions_any(access, &each.var)).map(axis_of).collect::<Option<Vec<_>>>()?);
+    axes.extend(
+        reduced
+            .iter()
+            .filter(|each| mentions_any(access, &each.var))
+            .map(axis_of)
+            .collect::<Option<Vec<_>>>()?,
+    );
     for (at, expr) in access.index.iter().enumerate() {
         if !axes.contains(&at) {
             let is_zero = int_of(expr) == Some(0) && int_of(shape.get(at)?) == Some(1);
@@ -207,7 +227,11 @@ fn packing_of(
             axes.push(at);
         }
     }
-    Some(Packing { param: access.buffer.clone(), axes, lanes })
+    Some(Packing {
+        param: access.buffer.clone(),
+        axes,
+        lanes,
+    })
 }
 
 /// The body of an element-wise nest in the reduction's variables.
@@ -219,17 +243,28 @@ fn epilogue_of(
 ) -> Option<Vec<Stmt>> {
     let same_loops = nest.init.is_empty()
         && nest.loops.len() == spatial.len()
-        && nest.loops.iter().zip(spatial).all(|(a, b)| is_identical_expr(&a.extent, &b.extent));
+        && nest
+            .loops
+            .iter()
+            .zip(spatial)
+            .all(|(a, b)| is_identical_expr(&a.extent, &b.extent));
     if !same_loops || !is_kernel_code(&nest.body, buffers) {
         return None;
     }
-    let map = nest.loops.iter().zip(spatial).map(|(a, b)| (a.var.clone(), Expr::name(&b.var)));
+    let map = nest
+        .loops
+        .iter()
+        .zip(spatial)
+        .map(|(a, b)| (a.var.clone(), Expr::name(&b.var)));
     let body = replaced(&nest.body, &map.collect());
     let last = &spatial.last()?.var;
-    let reads_place = accesses(&body).iter().filter(|access| access.buffer == update.buffer).all(|access| {
-        let place = Expr::index(Expr::name(&access.buffer), access.index.clone());
-        !access.stores && is_identical_expr(&place, &update.place)
-    });
+    let reads_place = accesses(&body)
+        .iter()
+        .filter(|access| access.buffer == update.buffer)
+        .all(|access| {
+            let place = Expr::index(Expr::name(&access.buffer), access.index.clone());
+            !access.stores && is_identical_expr(&place, &update.place)
+        });
     (reads_place && is_contiguous(&body, last)).then_some(body)
 }
 
@@ -244,7 +279,10 @@ impl Tile<'_> {
     /// Whether each panel goes over all rows before the next, because all panels together are too large for the cache.
     fn is_panel_outer(&self) -> bool {
         let depth = work_of(&self.reduced);
-        let columns = self.spatial.last().map_or(1, |last| last.len().unwrap_or(64));
+        let columns = self
+            .spatial
+            .last()
+            .map_or(1, |last| last.len().unwrap_or(64));
         self.row.is_some() && depth.saturating_mul(columns) > 64 * 1024
     }
 
@@ -259,8 +297,16 @@ impl Tile<'_> {
         if int_of(&tiles) == Some(0) {
             return Vec::new();
         }
-        let panel = Loop { var: names.fresh("no"), extent: self.panels.clone(), reduces: false };
-        let tile_loop = Loop { var: names.fresh("mo"), extent: tiles, reduces: false };
+        let panel = Loop {
+            var: names.fresh("no"),
+            extent: self.panels.clone(),
+            reduces: false,
+        };
+        let tile_loop = Loop {
+            var: names.fresh("mo"),
+            extent: tiles,
+            reduces: false,
+        };
         let is_one_tile = tile_loop.len() == Some(1);
         let base = match (&start, is_one_tile) {
             (None, _) => Expr::int(0),
@@ -310,22 +356,37 @@ impl Tile<'_> {
             map.insert(last.var.clone(), column.clone());
         }
         if let Some(row) = self.row {
-            map.insert(self.spatial[row].var.clone(), add(base, Expr::name(row_var)));
+            map.insert(
+                self.spatial[row].var.clone(),
+                add(base, Expr::name(row_var)),
+            );
         }
         let sum = Expr::index(Expr::name(&acc), [Expr::name(row_var), Expr::name(&lane)]);
         let over_lanes = |body: Vec<Stmt>, masked: bool| {
-            let extent = self.spatial.last().map_or_else(|| Expr::int(1), |last| last.extent.clone());
+            let extent = self
+                .spatial
+                .last()
+                .map_or_else(|| Expr::int(1), |last| last.extent.clone());
             let cond = masked.then(|| less(column.clone(), extent));
             let inner = vectorized(&lane, self.lanes, guarded(cond, body));
             unroll_rows(row_var, rows, vec![inner])
         };
         let mut body = vec![alloc_local(&acc, &[rows, self.lanes], self.dtype)];
-        body.extend(over_lanes(vec![Stmt::assign(sum.clone(), self.update.start.clone())], false));
+        body.extend(over_lanes(
+            vec![Stmt::assign(sum.clone(), self.update.start.clone())],
+            false,
+        ));
 
         let mut step = self.update.lets.clone();
-        step.push(Stmt::assign(self.update.place.clone(), self.update.value.clone()));
+        step.push(Stmt::assign(
+            self.update.place.clone(),
+            self.update.value.clone(),
+        ));
         self.read_packed(&mut step, &panel.var, &lane);
-        let mut sums = over_lanes(self.placed(&step, &sum, &map), self.masked && self.has_open_loads());
+        let mut sums = over_lanes(
+            self.placed(&step, &sum, &map),
+            self.masked && self.has_open_loads(),
+        );
         for each in self.reduced.iter().rev() {
             sums = vec![serial(&each.var, each.extent.clone(), sums)];
         }
@@ -345,18 +406,26 @@ impl Tile<'_> {
 
     /// Whether the reduction reads beside the packed weights at a lane's own place.
     fn has_open_loads(&self) -> bool {
-        let Some(last) = self.spatial.last() else { return false };
+        let Some(last) = self.spatial.last() else {
+            return false;
+        };
         accesses(&self.nest.body).iter().any(|access| {
             access.buffer != self.update.buffer
                 && mentions_any(access, &last.var)
-                && !self.packed.iter().any(|(packed, _)| packed.buffer == access.buffer)
+                && !self
+                    .packed
+                    .iter()
+                    .any(|(packed, _)| packed.buffer == access.buffer)
         })
     }
 
     /// Statements with the place that is reduced into replaced by its sum, and variables by the tile's.
     fn placed(&self, stmts: &[Stmt], sum: &Expr, map: &BTreeMap<Name, Expr>) -> Vec<Stmt> {
         let mut res = stmts.to_vec();
-        let mut change = ReplaceExpr { from: &self.update.place, to: sum };
+        let mut change = ReplaceExpr {
+            from: &self.update.place,
+            to: sum,
+        };
         for stmt in &mut res {
             change.visit_stmt(stmt);
             replace(stmt, map);
@@ -369,10 +438,17 @@ impl Tile<'_> {
         for (access, packing) in &self.packed {
             let from = Expr::index(Expr::name(&access.buffer), access.index.clone());
             let mut index = vec![Expr::name(panel)];
-            index.extend(packing.axes[1..].iter().map(|&axis| access.index[axis].clone()));
+            index.extend(
+                packing.axes[1..]
+                    .iter()
+                    .map(|&axis| access.index[axis].clone()),
+            );
             index.push(Expr::name(lane));
             let to = Expr::index(Expr::name(&access.buffer), index);
-            let mut change = ReplaceExpr { from: &from, to: &to };
+            let mut change = ReplaceExpr {
+                from: &from,
+                to: &to,
+            };
             stmts.iter_mut().for_each(|stmt| change.visit_stmt(stmt));
         }
     }

@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 
 use irc_syntax::names::NameSupply;
-use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind};
 use irc_syntax::same::is_identical_expr;
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind};
 
 use super::Target;
 use super::build::{add, ceil_div, guarded, less, mul, serial, unrolled, vectorized};
@@ -34,14 +34,22 @@ pub fn is_kernel_code(stmts: &[Stmt], buffers: &Buffers) -> bool {
         })
         .collect();
     accesses(stmts).iter().all(|access| {
-        let plain = access.index.iter().all(|expr| !lets.iter().any(|name| mentions(expr, name)));
+        let plain = access
+            .index
+            .iter()
+            .all(|expr| !lets.iter().any(|name| mentions(expr, name)));
         let loads = buffers.get(&access.buffer).is_some_and(|(dtype, _)| {
             matches!(
                 dtype,
                 DType::F32 | DType::I32 | DType::Bool | DType::F16 | DType::I8 | DType::U8
             )
         });
-        plain && loads && access.index.iter().all(|expr| accesses(&[Stmt::expr(expr.clone())]).is_empty())
+        plain
+            && loads
+            && access
+                .index
+                .iter()
+                .all(|expr| accesses(&[Stmt::expr(expr.clone())]).is_empty())
     })
 }
 
@@ -58,9 +66,21 @@ pub struct Cover {
 /// Covers an extent with vectors of about `wide` lanes.
 pub fn cover(extent: &Expr, wide: i64) -> Cover {
     match int_of(extent) {
-        Some(len) if len <= wide => Cover { lanes: len.max(1), steps: Expr::int(1), masked: false },
-        Some(len) => Cover { lanes: wide, steps: ceil_div(extent, wide), masked: len % wide != 0 },
-        None => Cover { lanes: wide, steps: ceil_div(extent, wide), masked: true },
+        Some(len) if len <= wide => Cover {
+            lanes: len.max(1),
+            steps: Expr::int(1),
+            masked: false,
+        },
+        Some(len) => Cover {
+            lanes: wide,
+            steps: ceil_div(extent, wide),
+            masked: len % wide != 0,
+        },
+        None => Cover {
+            lanes: wide,
+            steps: ceil_div(extent, wide),
+            masked: true,
+        },
     }
 }
 
@@ -74,22 +94,36 @@ pub fn vector_loop(
     let cover = cover(&over.extent, wide);
     let lane = names.fresh("vi");
     let is_single = int_of(&cover.steps) == Some(1);
-    let outer = if is_single { Name::from("jo") } else { names.fresh("jo") };
-    let start = if is_single { Expr::int(0) } else { mul(Expr::name(&outer), cover.lanes) };
+    let outer = if is_single {
+        Name::from("jo")
+    } else {
+        names.fresh("jo")
+    };
+    let start = if is_single {
+        Expr::int(0)
+    } else {
+        mul(Expr::name(&outer), cover.lanes)
+    };
     let place = add(start, Expr::name(&lane));
     let map = BTreeMap::from([(over.var.clone(), place.clone())]);
     let cond = cover.masked.then(|| less(place, over.extent.clone()));
     let inner = vectorized(&lane, cover.lanes, guarded(cond, body(&map, &lane)));
-    if is_single { vec![inner] } else { vec![serial(&outer, cover.steps, vec![inner])] }
+    if is_single {
+        vec![inner]
+    } else {
+        vec![serial(&outer, cover.steps, vec![inner])]
+    }
 }
 
 /// Whether every address moves by one element or not at all with a variable, and every store by one.
 pub fn is_contiguous(stmts: &[Stmt], var: &Name) -> bool {
-    accesses(stmts).iter().all(|access| match step_of(access, var) {
-        Step::One => true,
-        Step::Still => !access.stores,
-        Step::Other => false,
-    })
+    accesses(stmts)
+        .iter()
+        .all(|access| match step_of(access, var) {
+            Step::One => true,
+            Step::Still => !access.stores,
+            Step::Other => false,
+        })
 }
 
 /// The code of an element-wise nest inside its first `outer` loops: vectors over the innermost, serial loops between.
@@ -105,7 +139,9 @@ pub fn map_inside(
         return None;
     }
     let inner = nest.loops.get(outer..)?;
-    let Some((last, between)) = inner.split_last() else { return Some(nest.body.clone()) };
+    let Some((last, between)) = inner.split_last() else {
+        return Some(nest.body.clone());
+    };
     if !is_contiguous(&nest.body, &last.var) {
         return None;
     }
@@ -133,14 +169,32 @@ pub struct Update {
 
 /// Reads a reduction that updates one place.
 pub fn update_of(nest: &Nest) -> Option<Update> {
-    let [Stmt { kind: StmtKind::Assign { target: first, value: start, .. }, .. }] =
-        nest.init.as_slice()
+    let [
+        Stmt {
+            kind:
+                StmtKind::Assign {
+                    target: first,
+                    value: start,
+                    ..
+                },
+            ..
+        },
+    ] = nest.init.as_slice()
     else {
         return None;
     };
     let (last, lets) = nest.body.split_last()?;
-    let StmtKind::Assign { target: place, value, .. } = &last.kind else { return None };
-    let ExprKind::Index { value: buffer, .. } = &place.kind else { return None };
+    let StmtKind::Assign {
+        target: place,
+        value,
+        ..
+    } = &last.kind
+    else {
+        return None;
+    };
+    let ExprKind::Index { value: buffer, .. } = &place.kind else {
+        return None;
+    };
     let is_let = |stmt: &Stmt| match &stmt.kind {
         StmtKind::Assign { target, .. } => target.as_name().is_some(),
         _ => false,
@@ -163,7 +217,14 @@ pub fn combine_parts<'a>(value: &'a Expr, place: &Expr) -> Option<(&'a Expr, Com
         ExprKind::Binary { op, lhs, rhs }
             if matches!(op, BinaryOp::Add | BinaryOp::Mul) && is_identical_expr(lhs, place) =>
         {
-            Some((rhs, if *op == BinaryOp::Add { Combine::Add } else { Combine::Mul }))
+            Some((
+                rhs,
+                if *op == BinaryOp::Add {
+                    Combine::Add
+                } else {
+                    Combine::Mul
+                },
+            ))
         }
         ExprKind::Call { .. } => {
             let (path, args) = value.as_call()?;
@@ -209,7 +270,10 @@ impl Combine {
 /// `name = T.alloc_local((extents), "dtype")`
 pub fn alloc_local(name: &Name, extents: &[i64], dtype: DType) -> Stmt {
     let shape = Expr::tuple(extents.iter().map(|&extent| Expr::int(extent)));
-    Stmt::bind(name, Expr::call("T.alloc_local", [shape, Expr::str(dtype.name())]))
+    Stmt::bind(
+        name,
+        Expr::call("T.alloc_local", [shape, Expr::str(dtype.name())]),
+    )
 }
 
 fn at(buffer: &Name, index: impl IntoIterator<Item = Expr>) -> Expr {
@@ -235,11 +299,13 @@ pub fn reduce_row_inside(
         && others.iter().skip(spatial.len()).all(|each| each.reduces)
         && matches!(dtype, DType::F32 | DType::I32)
         && is_kernel_code(&nest.body, buffers)
-        && accesses(&nest.body).iter().all(|access| match step_of(access, &last.var) {
-            Step::Still => true,
-            Step::One => access.buffer != update.buffer,
-            Step::Other => false,
-        });
+        && accesses(&nest.body)
+            .iter()
+            .all(|access| match step_of(access, &last.var) {
+                Step::Still => true,
+                Step::One => access.buffer != update.buffer,
+                Step::Other => false,
+            });
     if !is_row {
         return None;
     }
@@ -258,7 +324,10 @@ pub fn reduce_row_inside(
         vectorized(
             &clear,
             lanes,
-            vec![Stmt::assign(at(&partial, [Expr::name(&clear)]), update.start.clone())],
+            vec![Stmt::assign(
+                at(&partial, [Expr::name(&clear)]),
+                update.start.clone(),
+            )],
         ),
     ];
     let mut sums = vector_loop(names, last, wide, |map, lane| {
@@ -275,7 +344,11 @@ pub fn reduce_row_inside(
     let place = at(&total, [Expr::int(0)]);
     body.push(Stmt::assign(place.clone(), update.start.clone()));
     let fold = combine.apply(place.clone(), at(&partial, [Expr::name(&gather)]));
-    body.push(vectorized(&gather, lanes, vec![Stmt::assign(place.clone(), fold)]));
+    body.push(vectorized(
+        &gather,
+        lanes,
+        vec![Stmt::assign(place.clone(), fold)],
+    ));
     body.push(Stmt::assign(update.place.clone(), place));
     for each in spatial.iter().rev() {
         body = vec![serial(&each.var, each.extent.clone(), body)];
