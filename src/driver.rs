@@ -58,6 +58,7 @@ pub const PIPELINE: &[(&str, Stage)] = &[
     ("simplify", Stage::Loops),
     ("dead_code", Stage::Loops),
     ("lower", Stage::Loops),
+    ("schedule", Stage::Scheduled),
     ("plan_memory", Stage::Planned),
 ];
 
