@@ -48,21 +48,22 @@ pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) 
         packings: Vec::new(),
         moved: BTreeSet::new(),
     };
-    let mut body = Vec::new();
+    // Statements, and whether they stood there before.
+    let mut body: Vec<(bool, Stmt)> = Vec::new();
     let mut at = 0;
     while at < parts.len() {
         match &parts[at] {
             Part::Stmt(stmt) => {
-                body.push(stmt.clone());
+                body.push((true, stmt.clone()));
                 at += 1;
             }
             Part::Nest(nest) => match cx.next(at, nest) {
                 Some((stmts, taken)) => {
-                    body.extend(stmts);
+                    body.extend(stmts.into_iter().map(|stmt| (false, stmt)));
                     at += taken;
                 }
                 None => {
-                    body.push(in_parallel(&originals[at], nest));
+                    body.push((false, in_parallel(&originals[at], nest)));
                     at += 1;
                 }
             },
@@ -71,8 +72,8 @@ pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) 
     let Auto {
         packings, moved, ..
     } = cx;
-    body.retain(|stmt| !declares_any(stmt, &moved));
-    func.body = body;
+    body.retain(|(is_old, stmt)| !is_old || !declares_any(stmt, &moved));
+    func.body = body.into_iter().map(|(_, stmt)| stmt).collect();
     drop_unused(func, &params);
     packings
 }
