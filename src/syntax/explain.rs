@@ -64,6 +64,11 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "A module is written `class Name:`; it has no base class.",
     ),
     (
+        "codegen-fault",
+        "The code generator refused what it was given. This is a fault of irc: please report it \
+         with the text.",
+    ),
+    (
         "constraint",
         "An operator of the library states constraints, C1, C2 and so on, in its \
          documentation. The arguments of this call break one.",
@@ -106,6 +111,16 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "Brackets behind a value need an index. A tensor of rank 0 is indexed `[()]`.",
     ),
     (
+        "entry-type",
+        "A public function takes or returns something that has no form outside of irc: its inputs \
+         and outputs are tensors of a known dtype and rank. Make the function private, or give it \
+         tensors.",
+    ),
+    (
+        "file",
+        "A file that the program names could not be read or written. The note has the reason.",
+    ),
+    (
         "if-names",
         "The value of a choice is what both branches bind last, under one name.",
     ),
@@ -117,6 +132,11 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
     (
         "index-range",
         "A member of a tuple is taken by a number below the tuple's length.",
+    ),
+    (
+        "link-fault",
+        "The object that was made cannot be linked. This is a fault of irc: please report it with \
+         the text.",
     ),
     (
         "mismatched-bracket",
@@ -144,6 +164,21 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
     (
         "not-a-value",
         "The expression has a meaning inside library functions or in attributes only.",
+    ),
+    (
+        "not-lowered",
+        "An operator has no loops for these arguments, so that no code can be made of it. It works \
+         in the interpreter: `irc run --interp`.",
+    ),
+    (
+        "onnx-unsupported",
+        "The ONNX model uses an operator, attribute or type that irc does not import. All of them \
+         are listed with the nodes that use them.",
+    ),
+    (
+        "params-hash",
+        "The weights file is another one than the module was made with: its sha256 differs from the \
+         one in `irc.params`. Get the file that belongs to the text, or write its hash there.",
     ),
     (
         "rank-mismatch",
@@ -237,6 +272,15 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "The name is neither a primitive nor an operator of the library.",
     ),
     (
+        "unknown-pass",
+        "There is no pass of this name; `irc opt --list` names them.",
+    ),
+    (
+        "unknown-shape",
+        "A tensor's shape is not known here, not even as symbols, so that no room can be planned \
+         for it. Bind it with `R.match_cast`.",
+    ),
+    (
         "unknown-symbol",
         "An extent is declared before its use: by a parameter's shape, by `n = T.int64()`, or \
          by `R.match_cast`.",
@@ -244,6 +288,14 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
     (
         "unopened-bracket",
         "A closing bracket stands where none is open.",
+    ),
+    (
+        "unsupported-code",
+        "A statement or expression of a `T.prim_func` has no machine code on this target.",
+    ),
+    (
+        "unsupported-target",
+        "There is no code generator for the target that was asked for.",
     ),
 ];
 

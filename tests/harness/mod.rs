@@ -3,6 +3,7 @@
 mod carets;
 mod check;
 mod cli;
+mod editors;
 mod hostile;
 mod kernel;
 mod laws;
@@ -86,6 +87,7 @@ pub fn trials() -> Vec<Trial> {
             }
         }
     }
+    trials.extend(editors::trials());
     trials.extend(hostile::trials());
     trials.extend(laws::trials());
     trials.extend(reference::trials());
