@@ -85,6 +85,12 @@ impl Normalizer<'_> {
     fn stmt(&mut self, mut stmt: Stmt, keep: Option<&[Name]>, out: &mut Vec<Stmt>) {
         let renames = self.renames();
         match stmt.kind {
+            // `cls = Module` names the module itself; calls are written with it.
+            StmtKind::Assign { ref target, .. }
+                if target.as_name().is_some_and(|name| *name == *"cls") =>
+            {
+                out.push(stmt);
+            }
             StmtKind::Assign {
                 target,
                 ty,
