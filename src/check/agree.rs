@@ -171,6 +171,21 @@ fn bind_symbols(param: &Type, arg: &Type, symbols: &mut BTreeMap<Name, Dim>) {
         for (param, arg) in params.iter().zip(args) {
             if let Some(name) = param.as_sym() {
                 symbols.entry(name.clone()).or_insert_with(|| arg.clone());
+                continue;
+            }
+            // `n * 4` against 12 gives n where it is the only unknown.
+            let open: Vec<Name> = param
+                .symbols()
+                .into_iter()
+                .filter(|name| !symbols.contains_key(name))
+                .collect();
+            let [name] = open.as_slice() else { continue };
+            // The caller may have a symbol of the same name.
+            let unknown = Name::from(format!("?{name}"));
+            let mut map = symbols.clone();
+            map.insert(name.clone(), Dim::sym(&unknown));
+            if let Some(value) = param.subst(&map).solve_for(&unknown, arg) {
+                symbols.insert(name.clone(), value);
             }
         }
     };

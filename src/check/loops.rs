@@ -23,7 +23,9 @@ pub(super) fn check(
     outer: &[Name],
     faults: &mut Vec<Diagnostic>,
 ) -> FuncInfo {
+    let broken = super::module::is_broken(&func.body);
     let mut walk = Loops {
+        broken,
         faults,
         scopes: vec![BTreeMap::new()],
         all: BTreeMap::new(),
@@ -119,6 +121,8 @@ impl Scalar {
 }
 
 struct Loops<'f> {
+    /// Whether parts of the text did not parse, so that names may be missing for that reason.
+    broken: bool,
     faults: &'f mut Vec<Diagnostic>,
     scopes: Vec<BTreeMap<Name, Type>>,
     all: BTreeMap<Name, Type>,
@@ -541,6 +545,9 @@ impl Loops<'_> {
             Some(Type::Scalar(dtype)) => return Scalar::Of(*dtype),
             Some(_) => return Scalar::Other,
             None => {}
+        }
+        if self.broken {
+            return Scalar::Other;
         }
         let fault = Diagnostic::error("unknown-name", format!("`{name}` is not defined"))
             .at(expr.span, "not defined");

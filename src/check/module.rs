@@ -24,6 +24,10 @@ pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
     let mut faults = Vec::new();
     let signatures = signatures(module, &mut faults);
     let outer = symbols_of_prelude(module);
+    let lost = module
+        .items
+        .iter()
+        .any(|item| matches!(item, Item::Stmt(stmt) if stmt.kind == StmtKind::Error));
     let mut info = Info::default();
     for item in &module.items {
         let Item::Func(func) = item else { continue };
@@ -33,6 +37,7 @@ pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
         let found = match func.kind {
             FuncKind::Graph | FuncKind::Local => {
                 let mut walk = Walk::new(func, signature, lib, &signatures, &outer);
+                walk.scope.broken = lost || is_broken(&func.body);
                 walk.run(func);
                 faults.append(&mut walk.scope.faults);
                 walk.into_info()
@@ -49,6 +54,27 @@ pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
     };
     faults.sort_by_key(place);
     (info, faults)
+}
+
+/// Whether a statement of a body did not parse.
+pub(super) fn is_broken(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Error => true,
+        StmtKind::If { then, orelse, .. } => is_broken(then) || is_broken(orelse),
+        StmtKind::For { body, .. } | StmtKind::While { body, .. } | StmtKind::With { body, .. } => {
+            is_broken(body)
+        }
+        StmtKind::Func(func) => is_broken(&func.body),
+        StmtKind::Assign { .. }
+        | StmtKind::Declare { .. }
+        | StmtKind::Expr(_)
+        | StmtKind::Return(_)
+        | StmtKind::Assert { .. }
+        | StmtKind::Break
+        | StmtKind::Continue
+        | StmtKind::Pass
+        | StmtKind::Import(_) => false,
+    })
 }
 
 /// `n = TypeVar("n")` before the module.
@@ -464,6 +490,7 @@ impl<'a> Walk<'a> {
             walk.scope.declare_symbol(&name);
         }
         walk.scope.facts = self.scope.facts.clone();
+        walk.scope.broken = self.scope.broken;
         walk.run(func);
         self.scope.faults.append(&mut walk.scope.faults);
         let params = own.params.into_iter().map(|param| param.1).collect();

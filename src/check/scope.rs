@@ -32,6 +32,8 @@ pub struct GraphScope<'a> {
     /// Names that a fresh symbol must differ from.
     taken: BTreeSet<Name>,
     pub(super) faults: Vec<Diagnostic>,
+    /// Whether parts of the text did not parse, so that names may be missing for that reason.
+    pub(super) broken: bool,
     /// Places where something impure is called.
     pub(super) effects: Vec<(Option<Span>, String)>,
 }
@@ -58,6 +60,7 @@ impl<'a> GraphScope<'a> {
             lib,
             taken: BTreeSet::new(),
             faults: Vec::new(),
+            broken: false,
             effects: Vec::new(),
         }
     }
@@ -149,6 +152,9 @@ impl<'a> GraphScope<'a> {
         let near = closest(name, self.vars.keys().map(Name::as_str)).map(str::to_string);
         // Said once: from here on the name is in error.
         self.vars.insert(name.clone(), Type::Error);
+        if self.broken {
+            return Type::Error;
+        }
         self.report(match near {
             Some(near) => fault.help(format!("write `{near}`"), None),
             None => fault,
@@ -406,6 +412,9 @@ impl<'a> GraphScope<'a> {
     }
 
     fn unknown_function(&mut self, expr: &Expr, name: &str) -> Type {
+        if self.broken {
+            return Type::Error;
+        }
         let fault = Diagnostic::error(
             "unknown-function",
             format!("the module has no function `{name}`"),
@@ -559,7 +568,9 @@ fn is_metadata(expr: &Expr) -> bool {
 }
 
 fn callee_expr(bound: &BoundCall) -> Option<&Expr> {
-    let takes_one = prim::slots(bound.prim).iter().any(|slot| slot.name == "func");
+    let takes_one = prim::slots(bound.prim)
+        .iter()
+        .any(|slot| slot.name == "func");
     if takes_one && let prim::Bound::Expr(func) = bound.get("func") {
         Some(func)
     } else {
@@ -653,6 +664,9 @@ impl Scope for GraphScope<'_> {
             {
                 // Said once.
                 self.declare_symbol(&symbol);
+                if self.broken {
+                    continue;
+                }
                 return Err(Diagnostic::error(
                     "unknown-symbol",
                     format!("extent `{symbol}` is not declared"),

@@ -25,9 +25,10 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         let (module, diagnostics) = session.parse(path)?;
         let is_sound = !has_error(&diagnostics);
         found.extend(diagnostics);
-        if is_sound && args.roundtrip {
-            found.extend(roundtrip(path, &module));
-        } else if is_sound {
+        if args.roundtrip {
+            found.extend(roundtrip(path, &module).filter(|_| is_sound));
+        } else {
+            // What did not parse is silent in the checker.
             found.extend(check::check(&module, &library).1);
         }
     }

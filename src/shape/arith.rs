@@ -76,6 +76,22 @@ impl Dim {
         }
     }
 
+    /// The value of a symbol for which this equals `value`, where the symbol occurs once, in a term of its own.
+    pub fn solve_for(&self, name: &irc_syntax::Name, value: &Dim) -> Option<Dim> {
+        let symbol = Dim::sym(name);
+        let is_it = |term: &(Monomial, i64)| match term.0.as_slice() {
+            [(Atom::Sym(other), 1)] => other == name,
+            _ => false,
+        };
+        let coefficient = self.terms().into_iter().find(is_it)?.1;
+        let rest = self - &(&symbol * coefficient);
+        if rest.symbols().contains(name) {
+            return None;
+        }
+        let scaled = value - &rest;
+        (scaled.content() % coefficient == 0).then(|| scaled.floor_div(&Dim::int(coefficient)))
+    }
+
     /// The largest number that divides it for all values of its symbols; 0 for zero.
     pub fn content(&self) -> i64 {
         self.terms()
