@@ -3,6 +3,7 @@
 mod carets;
 mod check;
 mod cli;
+mod examples;
 mod editors;
 mod hostile;
 mod kernel;
@@ -24,13 +25,14 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 7] = [
+const KINDS: [(&str, &str, Runner); 8] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
     ("check", "ir", check::run),
     ("opt", "ir", opt::run),
     ("kernel", "vir", kernel::run),
+    ("std", "ir", examples::run),
     ("cli", "cmd", cli::run),
 ];
 
@@ -91,6 +93,7 @@ pub fn trials() -> Vec<Trial> {
     trials.extend(hostile::trials());
     trials.extend(laws::trials());
     trials.extend(reference::trials());
+    trials.extend(examples::trials());
     trials
 }
 
