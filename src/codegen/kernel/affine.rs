@@ -54,7 +54,7 @@ impl Poly {
     }
 
     /// Number of products.
-    pub fn len(&self) -> usize {
+    pub fn n_terms(&self) -> usize {
         self.terms.len()
     }
 

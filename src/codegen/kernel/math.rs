@@ -205,6 +205,8 @@ const ERF_FAR: [f32; 6] = [
     0.000_308_714_57,
 ];
 /// `(2ʳ - 1) / r` for |r| ≤ 1/2, as good as a small part of a result needs.
+// Fitted, and not the constant it is near to.
+#[allow(clippy::approx_constant)]
 const EXP2_ROUGH: [f32; 5] = [
     0.693_147,
     0.240_222_47,
@@ -302,6 +304,8 @@ pub fn log(b: &mut Builder, x: Reg) -> Reg {
 }
 
 /// π / 2 in three parts, the first ones with few bits.
+// The constant without its low bits.
+#[allow(clippy::approx_constant)]
 const HALF_PI: [f32; 3] = [1.570_796, 3.139_164_7e-7, 5.390_302_5e-15];
 /// `(sin(r) / r - 1) / r²` over r², for |r| ≤ π / 4.
 const SIN: [f32; 4] = [

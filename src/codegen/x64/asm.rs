@@ -47,7 +47,6 @@ pub struct BadForm(pub String);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Cond {
-    Carry = 0x2,
     NotCarry = 0x3,
     NotSign = 0x9,
     Eq = 0x4,

@@ -431,25 +431,25 @@ impl Machine {
                 self.zmm[number(inst.op0_register())] = value;
                 return;
             }
-            M::Vshufps => {
-                let how = inst.immediate8();
-                let (a, b) = (self.lanes(inst, 1, all), self.lanes(inst, 2, all));
-                std::array::from_fn(|lane| {
-                    let from = usize::from(how >> (lane % 4 * 2) & 3) + lane / 4 * 4;
-                    if lane % 4 < 2 { a[from] } else { b[from] }
-                })
-            }
-            M::Vshuff32x4 => {
-                let how = inst.immediate8();
-                let (a, b) = (self.lanes(inst, 1, all), self.lanes(inst, 2, all));
-                std::array::from_fn(|lane| {
-                    let from = usize::from(how >> (lane / 4 * 2) & 3) * 4 + lane % 4;
-                    if lane < 8 { a[from] } else { b[from] }
-                })
-            }
+            M::Vshufps | M::Vshuff32x4 => self.shuffled(inst),
             other => panic!("{other:?}"),
         };
         self.set_lanes(inst, value);
+    }
+
+    fn shuffled(&self, inst: &Instruction) -> Lanes {
+        let how = inst.immediate8();
+        let (a, b) = (self.lanes(inst, 1, u16::MAX), self.lanes(inst, 2, u16::MAX));
+        std::array::from_fn(|lane| match inst.mnemonic() {
+            Mnemonic::Vshufps => {
+                let from = usize::from(how >> (lane % 4 * 2) & 3) + lane / 4 * 4;
+                if lane % 4 < 2 { a[from] } else { b[from] }
+            }
+            _ => {
+                let from = usize::from(how >> (lane / 4 * 2) & 3) * 4 + lane % 4;
+                if lane < 8 { a[from] } else { b[from] }
+            }
+        })
     }
 
     /// Stores of narrow elements, to memory or the low part of a register.

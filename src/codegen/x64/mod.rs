@@ -9,6 +9,7 @@ mod asm;
 mod emit;
 mod emit_int;
 mod emit_memory;
+mod emit_vector;
 #[cfg(test)]
 mod emulate;
 #[cfg(test)]

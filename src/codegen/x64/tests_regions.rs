@@ -55,7 +55,7 @@ fn rows_have_tails() {
     );
     check_row(
         &format!("T.if_then_else({X} < T.float32(0) and not {S} > M[0], -{X}, {X} / T.float32(4))"),
-        |x, s| if x < 0.0 && !(s > 0.25) { -x } else { x / 4.0 },
+        |x, s| if x < 0.0 && s <= 0.25 { -x } else { x / 4.0 },
     );
     check_row(
         &format!("T.Cast(\"float32\", T.Cast(\"int32\", {X} * T.float32(100)))"),
@@ -250,7 +250,7 @@ def f(X: T.Buffer((H, 5, 16), "float32"), W: T.Buffer((3, 3, 16), "float32"), Y:
         let mut sum = 0.0;
         for (ky, kx) in (0..9).map(|at| (at / 3, at % 3)) {
             let (row, column) = (y + ky, xx + kx);
-            if 1 <= row && row < h + 1 && 1 <= column && column < 6 {
+            if (1..=h).contains(&row) && (1..6).contains(&column) {
                 sum += x[(row - 1) * 80 + (column - 1) * 16 + c] * w[(ky * 3 + kx) * 16 + c];
             }
         }

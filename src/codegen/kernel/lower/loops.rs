@@ -35,8 +35,11 @@ enum Bounds {
 /// Instructions that an unrolled body may have.
 const UNROLL_TO: usize = 96;
 
-/// The kind of a loop and its ranges, from (absent when 0) and to.
-pub(super) fn loop_kind(iter: &Expr) -> Option<(LoopKind, Vec<(Option<&Expr>, &Expr)>)> {
+/// From (absent when 0) and to, for each variable of a nest.
+type Ranges<'e> = Vec<(Option<&'e Expr>, &'e Expr)>;
+
+/// The kind of a loop and its ranges.
+pub(super) fn loop_kind(iter: &Expr) -> Option<(LoopKind, Ranges<'_>)> {
     let (path, _) = iter.as_call()?;
     let args: Vec<&Expr> = iter.positional().collect();
     if path == "T.grid" {
@@ -214,7 +217,7 @@ impl Lower<'_> {
         let frame = self.home(poly);
         match self.int(poly) {
             Src::Imm(value) => Poly::constant(value),
-            Src::Reg(reg) if poly.len() > 1 => self.atom_of(reg, frame),
+            Src::Reg(reg) if poly.n_terms() > 1 => self.atom_of(reg, frame),
             Src::Reg(_) => poly.clone(),
         }
     }
