@@ -279,6 +279,30 @@ impl<'a> Machine<'_, 'a> {
                 Value::Str(text) => Value::Str(text),
                 value => Value::Str(value.describe()),
             },
+            "list" | "tuple" | "reversed" | "sorted" | "zip" | "enumerate" | "any" | "all" => {
+                self.list_builtin(name, span, args, frame)?
+            }
+            "R.tuple" => Value::Tuple(args.iter().map(|(_, value)| value.clone()).collect()),
+            "R.str" | "R.dtype" | "R.prim_value" | "T.int64" => need()?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Functions of lists.
+    fn list_builtin(
+        &mut self,
+        name: &str,
+        span: Option<Span>,
+        args: &Args,
+        frame: &Frame<'a>,
+    ) -> Eval {
+        let first = args.first().map(|(_, value)| value.clone());
+        let need = || {
+            first
+                .clone()
+                .ok_or_else(|| fault(span, "an argument is needed here"))
+        };
+        Ok(match name {
             "list" | "tuple" => {
                 let items = match first {
                     Some(value) => self.iterate(value, span, frame)?,
@@ -320,22 +344,19 @@ impl<'a> Machine<'_, 'a> {
                 let row = |(at, item)| Value::Tuple(vec![Value::from(at), item]);
                 Value::List(items.into_iter().enumerate().map(row).collect())
             }
-            "any" | "all" => {
+            _ => {
                 let wanted = name == "any";
                 let mut result = Value::Bool(!wanted);
                 for item in self.iterate(need()?, span, frame)? {
                     match item.truth(self.facts()) {
-                        Some(truth) if truth == wanted => return Ok(Some(Value::Bool(wanted))),
+                        Some(truth) if truth == wanted => return Ok(Value::Bool(wanted)),
                         Some(_) => {}
                         None => result = Value::Maybe,
                     }
                 }
                 result
             }
-            "R.tuple" => Value::Tuple(args.iter().map(|(_, value)| value.clone()).collect()),
-            "R.str" | "R.dtype" | "R.prim_value" | "T.int64" => need()?,
-            _ => return Ok(None),
-        }))
+        })
     }
 
     fn extreme(&self, items: &[Value], largest: bool, span: Option<Span>) -> Eval {

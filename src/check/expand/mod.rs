@@ -17,8 +17,10 @@
 mod arith;
 mod builtin;
 mod call;
+mod emit;
 mod eval;
 mod stmt;
+mod user;
 mod value;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,119 @@
+//! Arguments as the user's program writes them.
+
+use irc_syntax::{Arg, Expr, ExprKind};
+
+use super::call::{Args, bad_call, unknown_operator};
+use super::{Eval, Frame, Machine, Value};
+use crate::check::prim;
+use crate::library::Template;
+
+impl<'a> Machine<'_, 'a> {
+    /// A user's call of a library function: the function, and the arguments as values.
+    pub(super) fn user_call(&mut self, call: &Expr) -> Eval<(Template<'a>, Args)> {
+        let Some((path, args)) = call.as_call() else {
+            return Err(bad_call("a library function is called here".to_string()));
+        };
+        let since = call
+            .keyword("since")
+            .and_then(Expr::as_int)
+            .and_then(|since| u32::try_from(since).ok());
+        let Some(template) = self.lib.find(&path, since) else {
+            return Err(unknown_operator(&path, call.span, self.lib));
+        };
+        let takes_since = template
+            .func
+            .params
+            .iter()
+            .any(|param| param.name == *"since");
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            if arg.name.as_deref() == Some("since") && !takes_since {
+                continue;
+            }
+            values.push((arg.name.clone(), self.user_value(&arg.value)?));
+        }
+        Ok((template, values))
+    }
+
+    /// An argument written in the user's program.
+    fn user_value(&mut self, expr: &Expr) -> Eval {
+        let blank = || Frame {
+            vars: Default::default(),
+            defs: Default::default(),
+            template: None,
+            prefix: String::new(),
+        };
+        match &expr.kind {
+            ExprKind::List(items) => Ok(Value::List(
+                items
+                    .iter()
+                    .map(|item| self.user_value(item))
+                    .collect::<Eval<_>>()?,
+            )),
+            ExprKind::Tuple { items, .. } => Ok(Value::Tuple(
+                items
+                    .iter()
+                    .map(|item| self.user_value(item))
+                    .collect::<Eval<_>>()?,
+            )),
+            ExprKind::Binary { op, lhs, rhs } => {
+                let (left, right) = (self.user_value(lhs)?, self.user_value(rhs)?);
+                let run_time = |value: &Value| matches!(value, Value::Expr(..));
+                if run_time(&left) || run_time(&right) {
+                    let ty = self.type_of(expr);
+                    return Ok(Value::Expr(expr.clone(), ty));
+                }
+                self.binary(*op, left, right, expr.span, &blank(), "")
+            }
+            ExprKind::Unary { value, .. } => {
+                let inner = self.user_value(value)?;
+                if matches!(inner, Value::Expr(..)) {
+                    let ty = self.type_of(expr);
+                    return Ok(Value::Expr(expr.clone(), ty));
+                }
+                self.eval(expr, &mut blank(), "")
+            }
+            ExprKind::Call { args, .. } => {
+                let path = expr.as_call().map(|(path, _)| path).unwrap_or_default();
+                let wrapped = matches!(
+                    path.as_str(),
+                    "R.prim_value"
+                        | "R.str"
+                        | "R.dtype"
+                        | "T.int64"
+                        | "T.int32"
+                        | "T.bool"
+                        | "T.float32"
+                        | "T.float64"
+                );
+                match (path.as_str(), args.as_slice()) {
+                    ("R.null_value", _) => Ok(Value::None),
+                    ("T.float32" | "T.float64", [Arg { value, .. }])
+                        if value.as_str().is_some() =>
+                    {
+                        let number = value.as_str().and_then(|text| text.parse().ok());
+                        Ok(Value::Float(number.unwrap_or(f64::NAN)))
+                    }
+                    (_, [only]) if wrapped => self.user_value(&only.value),
+                    ("R.tuple", _) => {
+                        let items = args.iter().map(|arg| self.user_value(&arg.value));
+                        Ok(Value::Tuple(items.collect::<Eval<_>>()?))
+                    }
+                    ("R.shape", _) => match prim::shape_dims(expr) {
+                        Some(dims) => Ok(Value::Shape(dims.map_err(Box::new)?)),
+                        None => Ok(Value::Shape(Vec::new())),
+                    },
+                    _ => {
+                        let ty = self.type_of(expr);
+                        Ok(Value::Expr(expr.clone(), ty))
+                    }
+                }
+            }
+            ExprKind::Index { .. } | ExprKind::Attr { .. } => {
+                let ty = self.type_of(expr);
+                Ok(Value::Expr(expr.clone(), ty))
+            }
+            _ => self.eval(expr, &mut blank(), ""),
+        }
+    }
+}
