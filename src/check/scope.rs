@@ -138,6 +138,7 @@ impl<'a> GraphScope<'a> {
     pub(super) fn declare_symbol(&mut self, name: &Name) {
         self.taken.insert(name.clone());
         self.symbols.insert(name.clone());
+        self.facts.show(name);
     }
 
     fn name(&mut self, expr: &Expr, name: &Name) -> Type {
@@ -644,6 +645,7 @@ impl Scope for GraphScope<'_> {
             name = Name::from(format!("{base}_{at}"));
         }
         self.facts.set(name.clone(), SymbolFacts::default());
+        self.facts.hide(name.clone());
         self.symbols.insert(name.clone());
         Dim::sym(name)
     }

@@ -3,7 +3,7 @@
 //! Proofs are sound, not complete: a difference is brought to normal form, rewritten by the known equalities,
 //! and then decided by its constant, its bounds, or its divisibility.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::Name;
 
@@ -48,6 +48,8 @@ pub struct Facts {
     equal: BTreeMap<Name, Dim>,
     /// Other expressions that are zero, after rewriting by `equal`.
     zero: Vec<Dim>,
+    /// Symbols that no text declares (yet).
+    hidden: BTreeSet<Name>,
 }
 
 impl Facts {
@@ -89,6 +91,16 @@ impl Facts {
         };
     }
 
+    /// Says that no text declares a symbol: an equality replaces it by others where it can.
+    pub fn hide(&mut self, name: impl Into<Name>) {
+        self.hidden.insert(name.into());
+    }
+
+    /// Says that a text declares a symbol.
+    pub fn show(&mut self, name: &Name) {
+        self.hidden.remove(name);
+    }
+
     /// States that two expressions are equal; says whether that is possible, as far as can be seen.
     pub fn assume_eq(&mut self, a: &Dim, b: &Dim) -> bool {
         let difference = self.rewrite(&(a - b));
@@ -98,7 +110,7 @@ impl Facts {
         if self.prove_eq(a, b) == Some(false) {
             return false;
         }
-        let Some((name, value)) = solve(&difference) else {
+        let Some((name, value)) = solve(&difference, &self.hidden) else {
             self.zero.push(difference);
             return true;
         };
@@ -486,7 +498,7 @@ fn number(value: i128) -> Dim {
 }
 
 /// A symbol with coefficient 1 or -1 that occurs nowhere else, and what it equals when the sum is zero.
-fn solve(difference: &Dim) -> Option<(Name, Dim)> {
+fn solve(difference: &Dim, hidden: &BTreeSet<Name>) -> Option<(Name, Dim)> {
     let mut found: Option<(Name, i64)> = None;
     for (monomial, coefficient) in difference.terms() {
         let [(Atom::Sym(name), 1)] = monomial.as_slice() else {
@@ -497,8 +509,11 @@ fn solve(difference: &Dim) -> Option<(Name, Dim)> {
         }
         let rest = difference - &(&Dim::sym(name) * coefficient);
         if !rest.symbols().contains(name) && !rest.overflows() {
-            // The last in order is replaced, so that the first name stays.
-            found = Some((name.clone(), coefficient));
+            // The last in order is replaced, so that the first name stays; one that no text declares before all.
+            let stays = found.as_ref().is_some_and(|(found, _)| hidden.contains(found));
+            if !stays || hidden.contains(name) {
+                found = Some((name.clone(), coefficient));
+            }
         }
     }
     let (name, coefficient) = found?;
