@@ -32,6 +32,8 @@ fn merge_equal(stmts: &mut Vec<Stmt>) -> bool {
             && let (Some(name), ExprKind::Call { .. }) = (target.as_name(), &value.kind)
             && is_pure(value)
             && !value.is_call_of("R.match_cast")
+            // `n = T.int64()` declares a symbol of its own.
+            && value.as_call().is_some_and(|(path, _)| !path.starts_with("T."))
         {
             let key = print_expr(value);
             if let Some(earlier) = first.get(&key) {
