@@ -165,7 +165,12 @@ pub fn load(path: &Path, lib: &Library, sources: &mut SourceMap) -> Result<Progr
         FileKind::Library => {
             let text = link::read_program(&file)
                 .ok_or_else(|| Fault::io(format!("`{shown}` holds no program of irc")))?;
-            load_text(&shown, text.as_bytes(), &ModelFolder::of(path), sources)
+            let beside = MappedFile::open(&path.with_extension("params")).ok();
+            let weights = link::read_weights(&file, beside).map_err(|why| {
+                Fault::io(format!("the weights of `{shown}` cannot be read: {why}"))
+            })?;
+            let module = read_text(&shown, text.as_bytes(), sources)?;
+            Ok(Program { module, weights })
         }
     }
 }
@@ -189,14 +194,19 @@ fn load_text(
     folder: &ModelFolder,
     sources: &mut SourceMap,
 ) -> Result<Program, Fault> {
+    let module = read_text(shown, bytes, sources)?;
+    let weights = load_weights(&module, folder)?;
+    Ok(Program { module, weights })
+}
+
+fn read_text(shown: &str, bytes: &[u8], sources: &mut SourceMap) -> Result<Module, Fault> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Fault::io(format!("`{shown}` is no text: {error}")))?;
     let (module, diagnostics) = parse(sources, shown, text);
     if has_error(&diagnostics) {
         return Err(Fault::program(diagnostics));
     }
-    let weights = load_weights(&module, folder)?;
-    Ok(Program { module, weights })
+    Ok(module)
 }
 
 /// The weights of the file that `irc.params` names, if it names one.
@@ -226,6 +236,11 @@ fn load_weights(module: &Module, folder: &ModelFolder) -> Result<Weights, Fault>
                 .note(format!("sha256 in `irc.params`: {wanted}"));
             return Err(Fault::program(vec![diag]));
         }
+    }
+    // A library that irc made serves as well: `irc print net.so` names it.
+    if file.starts_with(b"\x7fELF") {
+        let beside = folder.open(&Path::new(name).with_extension("params").to_string_lossy()).ok();
+        return link::read_weights(&file, beside).map_err(|why| fault(&why));
     }
     Weights::parse(file).map_err(|error| fault(&error.to_string()))
 }
@@ -301,6 +316,30 @@ pub fn set_attr(module: &mut Module, key: &str, value: Expr) {
     module.items.insert(0, Item::Stmt(Stmt::expr(attrs)));
 }
 
+/// Takes an attribute of the module away, and with the last the statement.
+pub fn remove_attr(module: &mut Module, key: &str) {
+    module.items.retain_mut(|item| {
+        let Item::Stmt(Stmt {
+            kind: irc_syntax::StmtKind::Expr(call),
+            ..
+        }) = item
+        else {
+            return true;
+        };
+        let is_attrs = call.is_call_of("I.module_attrs");
+        let ExprKind::Call { args, .. } = &mut call.kind else {
+            return true;
+        };
+        match args.first_mut().map(|arg| &mut arg.value.kind) {
+            Some(ExprKind::Dict(items)) if is_attrs => {
+                items.retain(|(name, _)| name.as_str() != Some(key));
+                !items.is_empty()
+            }
+            _ => true,
+        }
+    });
+}
+
 /// The passes of these names, in the order given.
 ///
 /// # Errors
@@ -361,6 +400,8 @@ pub fn build(
         let digest = sha256_bytes(print(&program.module).as_bytes());
         set_attr(&mut program.module, "irc.source", Expr::str(digest));
     }
+    // The library holds the weights itself from here on.
+    remove_attr(&mut program.module, "irc.params");
     let steps: Vec<&str> = PIPELINE.iter().map(|(name, _)| *name).collect();
     run_passes(&mut program, &select_passes(&steps)?, target, lib, observer)?;
     // No operator call is left after this line: every call is one of a prim_func on planned memory.
@@ -386,6 +427,7 @@ pub fn write_shared(
     let parts = link::Parts {
         object: &artefact.object.bytes,
         weights: &artefact.object.weights,
+        names: &artefact.object.weight_names,
         place,
         program: &artefact.program,
     };

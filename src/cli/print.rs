@@ -1,14 +1,16 @@
 //! `irc print`: a program as text, for irc or for Apache TVM, with more or fewer annotations.
 
 use super::Exit;
-use super::report::{Failure, Session, has_error, write_file, write_stdout};
+use super::report::{Failure, Session, has_error, read_bytes, write_file, write_stdout};
 use crate::check::{self, FuncInfo, Info, Type, type_to_expr};
+use crate::driver::{self, Fault, FileKind};
 use crate::library::Library;
 use crate::syntax::visit::walk_stmt_mut;
 use crate::syntax::{
-    Dialect, FuncKind, Module, PrintOptions, Stmt, StmtKind, VisitMut, print_with,
+    Diagnostic, Dialect, FuncKind, Module, PrintOptions, Stmt, StmtKind, VisitMut, print_with,
 };
-use std::path::PathBuf;
+use crate::tensor::sha256_file;
+use std::path::{Path, PathBuf};
 
 /// `irc print [--dialect irc|tvm] [--types all|sig|none] FILE`
 #[derive(clap::Args)]
@@ -29,7 +31,10 @@ pub struct Args {
 
 /// Prints the program; 1 when the text has errors.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
-    let (mut module, mut diagnostics) = session.parse(&args.file)?;
+    let (mut module, mut diagnostics) = match read(&args.file, session) {
+        Ok(read) => read?,
+        Err(fault) => return Ok(session.show_fault(&fault)),
+    };
     if let (Some(types), false) = (&args.types, has_error(&diagnostics)) {
         diagnostics.extend(annotate(&mut module, types));
     }
@@ -50,8 +55,33 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+type Read = Result<(Module, Vec<Diagnostic>), Failure>;
+
+/// The module of a text, of an ONNX file, or inside a shared object; the last is named as the file of its weights.
+fn read(path: &str, session: &mut Session) -> Result<Read, Fault> {
+    let kind = match path {
+        "-" => FileKind::Text,
+        _ => match read_bytes(path) {
+            Ok(bytes) => driver::recognize(Path::new(path), &bytes),
+            Err(failure) => return Ok(Err(failure)),
+        },
+    };
+    if kind == FileKind::Text {
+        return Ok(session.parse(path));
+    }
+    let mut program = session.load(path, &Library::load())?;
+    if let (FileKind::Library, Some(name)) = (kind, Path::new(path).file_name())
+        && !program.weights.is_empty()
+    {
+        let hash = sha256_file(Path::new(path))
+            .map_err(|error| Fault::io(format!("{path} cannot be read: {error}")))?;
+        driver::name_weights(&mut program.module, &name.to_string_lossy(), &hash);
+    }
+    Ok(Ok((program.module, Vec::new())))
+}
+
 /// Gives graph functions the annotations asked for; what the checker found is returned for `all`, which needs it.
-fn annotate(module: &mut Module, types: &str) -> Vec<crate::syntax::Diagnostic> {
+fn annotate(module: &mut Module, types: &str) -> Vec<Diagnostic> {
     let (info, diagnostics) = match types {
         "all" => check::check(module, &Library::load()),
         _ => (Info::default(), Vec::new()),

@@ -40,6 +40,8 @@ pub struct Object {
     pub bytes: Vec<u8>,
     /// The tensors that entries of the table `irc_weights` point to, in order; the linker places their bytes.
     pub weights: Vec<Weight>,
+    /// Their names.
+    pub weight_names: Vec<String>,
     /// The C header and the manifest.
     pub interface: entry::Interface,
     /// Cranelift IR of every function, where the target asked for a listing.
@@ -87,11 +89,13 @@ pub fn compile(
     }
     let table = program.table;
     runtime::define(&mut asm).map_err(|fault| vec![fault])?;
-    let interface = entry::define(&mut asm, module, info, target)?;
+    let placed: Vec<Weight> = table.iter().filter_map(|name| weights.get(name)).cloned().collect();
+    let interface = entry::define(&mut asm, module, info, &entry::Facets::new(module, target, &placed))?;
     let done = asm.finish()?;
     Ok(Object {
         bytes: done.bytes,
-        weights: table.iter().filter_map(|name| weights.get(name)).cloned().collect(),
+        weights: placed,
+        weight_names: table,
         interface,
         clif: done.clif,
         asm: done.asm,

@@ -312,7 +312,7 @@ fn reserve_names<'a>(
     writer.reserve_shstrtab_section_index();
     let weights_name = (plan.weights_len > 0).then(|| {
         writer.reserve_section_index();
-        writer.add_section_name(b".weights")
+        writer.add_section_name(super::WEIGHTS_SECTION.as_bytes())
     });
     (section_names, rela_name, weights_name)
 }

@@ -19,10 +19,17 @@ use std::io::{self, Write};
 
 use object::{Object as _, ObjectSection as _};
 
-use crate::tensor::Weight;
+use crate::codegen::runtime::PARAMS_HEADER_BYTES;
+use crate::tensor::{MappedFile, Weight, Weights};
 
 /// The section that holds the text of the program.
 pub const PROGRAM_SECTION: &str = ".irc.program";
+
+/// The section that says what the weights are, JSON.
+const NAMES_SECTION: &str = ".irc.names";
+
+/// The section of embedded weights.
+const WEIGHTS_SECTION: &str = ".weights";
 
 /// Why an object cannot be made a shared object.
 #[derive(Debug)]
@@ -78,6 +85,8 @@ pub struct Parts<'a> {
     pub object: &'a [u8],
     /// The weights in the order of the table `irc_weights`.
     pub weights: &'a [Weight],
+    /// Their names.
+    pub names: &'a [String],
     /// Where they go.
     pub place: WeightPlace,
     /// The text of the program.
@@ -122,6 +131,23 @@ pub fn read_program(library: &[u8]) -> Option<String> {
 pub fn read_manifest(library: &[u8]) -> Option<String> {
     let text = read_text(library, crate::codegen::MANIFEST_SECTION)?;
     Some(text.trim_end_matches('\0').to_owned())
+}
+
+/// The weights inside a shared object that irc made, or those of the params file beside it, mapped.
+///
+/// # Errors
+/// The library is not one of irc's, or its params file is needed and not given.
+pub fn read_weights(library: &MappedFile, beside: Option<MappedFile>) -> Result<Weights, String> {
+    let names = read_text(library, NAMES_SECTION).ok_or("it is no library that irc made")?;
+    let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(&**library)
+        .map_err(|error| error.to_string())?;
+    let embedded = file.section_by_name(WEIGHTS_SECTION).and_then(|section| section.file_range());
+    match (embedded, beside) {
+        (Some((start, _)), _) => params::read(&names, library, start as usize),
+        (None, _) if names == "[]" => Ok(Weights::new()),
+        (None, Some(beside)) => params::read(&names, &beside, PARAMS_HEADER_BYTES as usize),
+        (None, None) => Err("its weights are in a params file, which is not there".to_owned()),
+    }
 }
 
 fn read_text(library: &[u8], section: &str) -> Option<String> {

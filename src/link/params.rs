@@ -5,10 +5,12 @@
 
 use std::io::{self, Write};
 
+use irc_syntax::DType;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::codegen::runtime::{PARAMS_HEADER_BYTES, PARAMS_MAGIC};
-use crate::tensor::Weight;
+use crate::tensor::{MappedFile, Weight, WeightData, Weights, count};
 
 /// The alignment of each weight: a cache line, and the widest vector.
 const ALIGN: u64 = 64;
@@ -64,6 +66,30 @@ pub fn stream(layout: &Layout, weights: &[Weight], mut sink: impl FnMut(&[u8])) 
         sink(weight.bytes());
         sink(&[0; ALIGN as usize][..padding as usize]);
     }
+}
+
+/// What the weights are: a list of name, dtype and extents, JSON.
+pub fn names(names: &[String], weights: &[Weight]) -> String {
+    let row = |(name, weight): (&String, &Weight)| json!([name, weight.dtype.name(), weight.shape]);
+    Value::Array(names.iter().zip(weights).map(row).collect()).to_string()
+}
+
+/// The weights that begin at an offset of a file, as [`names`] describes them.
+pub fn read(names: &str, file: &MappedFile, start: usize) -> Result<Weights, String> {
+    let rows: Vec<(String, String, Vec<usize>)> =
+        serde_json::from_str(names).map_err(|error| error.to_string())?;
+    let mut res = Weights::new();
+    let mut at = start;
+    for (name, dtype, shape) in rows {
+        let dtype = DType::from_name(&dtype).ok_or("a weight of an unknown dtype")?;
+        let bytes = count(&shape).and_then(|n| n.checked_mul(dtype.bytes()));
+        let end = bytes.and_then(|bytes| at.checked_add(bytes)).filter(|end| *end <= file.len());
+        let end = end.ok_or_else(|| format!("it ends before the weight `{name}` does"))?;
+        let data = WeightData::Mapped(file.clone(), at..end);
+        res.insert(name, Weight { dtype, shape, data });
+        at = start + (end - start).next_multiple_of(ALIGN as usize);
+    }
+    Ok(res)
 }
 
 /// Writes a params file.

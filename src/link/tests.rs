@@ -58,9 +58,11 @@ fn links_what_cc_links() {
                 .into()
         })
         .collect();
+    let names: Vec<String> = ["a", "b", "c"].map(String::from).into();
     let parts = Parts {
         object: &object,
         weights: &weights,
+        names: &names,
         place: WeightPlace::Embedded,
         program: "the text",
     };

@@ -57,6 +57,8 @@ fn sweep(stmts: &mut Vec<Stmt>, counts: &mut BTreeMap<Name, usize>) {
                         .iter()
                         .all(|name| !is_read(name, counts))
                     && !value.is_call_of("R.match_cast")
+                    // Declares a symbol, with facts that are checked at every call.
+                    && !value.is_call_of("T.int64")
                     && target.as_name().is_none_or(|name| *name != *"cls")
             }
             StmtKind::If { then, orelse, .. } => {

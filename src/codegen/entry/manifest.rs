@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::describe::{Entry, Form, Kind, Slot};
 use crate::codegen::{Cpu, Target};
 use crate::shape::SymbolFacts;
+use crate::tensor::Weight;
 
 /// What the manifest says beside the functions.
 #[derive(Clone, Debug, Default)]
@@ -14,29 +15,20 @@ pub struct Facets {
     pub source: Option<String>,
     /// Machine and instruction set.
     pub target: String,
-    /// The file and hash that the module names in `irc.params`.
-    pub params: Value,
+    /// Number of weights.
+    pub n_weights: usize,
+    /// Bytes of all of them.
+    pub weight_bytes: usize,
 }
 
 impl Facets {
     /// What a module and a target say.
-    pub fn new(module: &Module, target: &Target) -> Self {
+    pub fn new(module: &Module, target: &Target, weights: &[Weight]) -> Self {
         let cpu = match target.cpu {
             Cpu::Portable => "portable",
             Cpu::V2 => "x86-64-v2",
             Cpu::V3 => "x86-64-v3",
             Cpu::V4 => "x86-64-v4",
-        };
-        let text = |key: &str| {
-            let irc_syntax::ExprKind::Dict(items) = &module.attr("irc.params")?.kind else {
-                return None;
-            };
-            let item = items.iter().find(|(name, _)| name.as_str() == Some(key))?;
-            item.1.as_str().map(str::to_owned)
-        };
-        let params = match (text("file"), text("sha256")) {
-            (None, None) => Value::Null,
-            (file, sha256) => json!({ "file": file, "sha256": sha256 }),
         };
         Self {
             source: module
@@ -44,7 +36,8 @@ impl Facets {
                 .and_then(|value| value.as_str())
                 .map(str::to_owned),
             target: format!("{} {cpu}", target.triple),
-            params,
+            n_weights: weights.len(),
+            weight_bytes: weights.iter().map(|weight| weight.bytes().len()).sum(),
         }
     }
 }
@@ -59,7 +52,7 @@ pub fn print(entries: &[Entry], facets: &Facets) -> String {
         "irc": env!("CARGO_PKG_VERSION"),
         "target": facets.target,
         "source_sha256": facets.source,
-        "params": facets.params,
+        "weights": { "count": facets.n_weights, "bytes": facets.weight_bytes },
         "functions": functions,
     })
     .to_string()

@@ -16,7 +16,7 @@ pub use manifest::Facets;
 
 use irc_syntax::{Diagnostic, Module};
 
-use super::{Assembler, Target};
+use super::Assembler;
 use crate::check::Info;
 
 /// What the entries of a module are, beside their code.
@@ -36,12 +36,12 @@ pub fn define(
     asm: &mut Assembler,
     module: &Module,
     info: &Info,
-    target: &Target,
+    facets: &Facets,
 ) -> Result<Interface, Vec<Diagnostic>> {
     let entries = describe::describe(module, info)?;
     let interface = Interface {
         header: header::print(&entries),
-        manifest: manifest::print(&entries, &Facets::new(module, target)),
+        manifest: manifest::print(&entries, facets),
     };
     define_all(asm, &entries, &interface.manifest).map_err(|fault| vec![fault])?;
     Ok(interface)
