@@ -8,7 +8,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, SourceMap, Stmt, parse, print};
+use irc_syntax::{
+    Diagnostic, Expr, ExprKind, Item, Module, SourceMap, Stmt, Visit, parse, print, visit,
+};
 
 use crate::codegen::{self, Object, Target};
 use crate::library::Library;
@@ -239,7 +241,9 @@ fn load_weights(module: &Module, folder: &ModelFolder) -> Result<Weights, Fault>
     }
     // A library that irc made serves as well: `irc print net.so` names it.
     if file.starts_with(b"\x7fELF") {
-        let beside = folder.open(&Path::new(name).with_extension("params").to_string_lossy()).ok();
+        let beside = folder
+            .open(&Path::new(name).with_extension("params").to_string_lossy())
+            .ok();
         return link::read_weights(&file, beside).map_err(|why| fault(&why));
     }
     Weights::parse(file).map_err(|error| fault(&error.to_string()))
@@ -402,7 +406,13 @@ pub fn build(
     }
     // The library holds the weights itself from here on.
     remove_attr(&mut program.module, "irc.params");
-    let steps: Vec<&str> = PIPELINE.iter().map(|(name, _)| *name).collect();
+    // A program that came out of this function goes to code generation as it is.
+    let steps: &[(&str, Stage)] = if is_planned(&program.module) {
+        &[]
+    } else {
+        PIPELINE
+    };
+    let steps: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
     run_passes(&mut program, &select_passes(&steps)?, target, lib, observer)?;
     // No operator call is left after this line: every call is one of a prim_func on planned memory.
     let mut cx = PassCx::new(lib, &mut program.weights, target);
@@ -413,6 +423,21 @@ pub fn build(
         object,
         program: print(&program.module),
     })
+}
+
+/// Whether the tensors of a module have their places already.
+fn is_planned(module: &Module) -> bool {
+    struct Placed(bool);
+    impl Visit for Placed {
+        fn visit_expr(&mut self, expr: &Expr) {
+            self.0 |= expr.is_call_of("R.builtin.alloc_tensor")
+                || expr.is_call_of("R.memory.alloc_tensor");
+            visit::walk_expr(self, expr);
+        }
+    }
+    let mut placed = Placed(false);
+    visit::walk_module(&mut placed, module);
+    placed.0
 }
 
 /// Writes the shared object of an artefact.

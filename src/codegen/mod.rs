@@ -67,8 +67,14 @@ pub fn compile(
             faults.push(fault);
         }
     }
-    let mut program =
-        host::Program { module, info, weights, table: Vec::new(), cpu: target.cpu, helpers: Vec::new() };
+    let mut program = host::Program {
+        module,
+        info,
+        weights,
+        table: Vec::new(),
+        cpu: target.cpu,
+        helpers: Vec::new(),
+    };
     let inner = host::inner_functions(module);
     for func in module.funcs().filter(|func| func.kind == FuncKind::Graph) {
         let mut forms = Vec::new();
@@ -89,8 +95,17 @@ pub fn compile(
     }
     let table = program.table;
     runtime::define(&mut asm).map_err(|fault| vec![fault])?;
-    let placed: Vec<Weight> = table.iter().filter_map(|name| weights.get(name)).cloned().collect();
-    let interface = entry::define(&mut asm, module, info, &entry::Facets::new(module, target, &placed))?;
+    let placed: Vec<Weight> = table
+        .iter()
+        .filter_map(|name| weights.get(name))
+        .cloned()
+        .collect();
+    let interface = entry::define(
+        &mut asm,
+        module,
+        info,
+        &entry::Facets::new(module, target, &placed),
+    )?;
     let done = asm.finish()?;
     Ok(Object {
         bytes: done.bytes,

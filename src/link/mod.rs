@@ -141,7 +141,9 @@ pub fn read_weights(library: &MappedFile, beside: Option<MappedFile>) -> Result<
     let names = read_text(library, NAMES_SECTION).ok_or("it is no library that irc made")?;
     let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(&**library)
         .map_err(|error| error.to_string())?;
-    let embedded = file.section_by_name(WEIGHTS_SECTION).and_then(|section| section.file_range());
+    let embedded = file
+        .section_by_name(WEIGHTS_SECTION)
+        .and_then(|section| section.file_range());
     match (embedded, beside) {
         (Some((start, _)), _) => params::read(&names, library, start as usize),
         (None, _) if names == "[]" => Ok(Weights::new()),

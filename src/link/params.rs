@@ -83,7 +83,9 @@ pub fn read(names: &str, file: &MappedFile, start: usize) -> Result<Weights, Str
     for (name, dtype, shape) in rows {
         let dtype = DType::from_name(&dtype).ok_or("a weight of an unknown dtype")?;
         let bytes = count(&shape).and_then(|n| n.checked_mul(dtype.bytes()));
-        let end = bytes.and_then(|bytes| at.checked_add(bytes)).filter(|end| *end <= file.len());
+        let end = bytes
+            .and_then(|bytes| at.checked_add(bytes))
+            .filter(|end| *end <= file.len());
         let end = end.ok_or_else(|| format!("it ends before the weight `{name}` does"))?;
         let data = WeightData::Mapped(file.clone(), at..end);
         res.insert(name, Weight { dtype, shape, data });

@@ -159,11 +159,7 @@ impl Plan {
         let digest = (parts.place == WeightPlace::Sidecar).then(|| layout.digest(parts.weights));
         let info_section = plan.add(".irc.info", Class::ReadOnly, layout.info(digest));
         let names = super::params::names(parts.names, parts.weights);
-        plan.add(
-            super::NAMES_SECTION,
-            Class::Unloaded,
-            names.into_bytes(),
-        );
+        plan.add(super::NAMES_SECTION, Class::Unloaded, names.into_bytes());
         plan.add(
             PROGRAM_SECTION,
             Class::Unloaded,

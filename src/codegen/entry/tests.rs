@@ -153,7 +153,13 @@ fn entries_check_run_and_report() {
     let mut asm = Assembler::new(&target).expect("a target");
     runtime::define(&mut asm).expect("the runtime");
     define_main(&mut asm).expect("main");
-    let interface = define(&mut asm, &module, &info, &Facets::new(&module, &target, &[])).expect("entries");
+    let interface = define(
+        &mut asm,
+        &module,
+        &info,
+        &Facets::new(&module, &target, &[]),
+    )
+    .expect("entries");
     let object = asm.finish().expect("compiles");
     let parts = Parts {
         object: &object.bytes,
