@@ -55,6 +55,14 @@ impl Lower<'_, '_> {
                 walk::exprs(expr, &mut |part| names.extend(part.as_name().cloned()));
             }
         }
+        // Kernel regions inside compute addresses from the extents' names.
+        for name in names.clone() {
+            if let Some(Binding::Buffer(buffer)) = self.scope.get(&name) {
+                for expr in buffer.shape_exprs.iter().chain(buffer.stride_exprs.iter().flatten()) {
+                    walk::exprs(expr, &mut |part| names.extend(part.as_name().cloned()));
+                }
+            }
+        }
         let captured: Vec<(Name, Binding)> = names
             .into_iter()
             .filter(|name| *name != level.var)
@@ -196,12 +204,17 @@ impl Lower<'_, '_> {
                         .chain(buffer.stride_exprs.iter().flatten())
                     {
                         walk::exprs(expr, &mut |part| {
-                            if let Some(Binding::Index { dtype, .. }) =
-                                part.as_name().and_then(|name| self.scope.get(name))
-                                && let Some(name) = part.as_name()
-                            {
-                                env.scalars.insert(name.clone(), *dtype);
-                            }
+                            let Some(name) = part.as_name() else { return };
+                            let dtype = match self.scope.get(name) {
+                                Some(Binding::Value(val)) => val.dtype,
+                                Some(
+                                    Binding::Index { dtype, .. }
+                                    | Binding::Const(_, dtype)
+                                    | Binding::Var(_, dtype),
+                                ) => *dtype,
+                                Some(Binding::Buffer(_)) | None => return,
+                            };
+                            env.scalars.insert(name.clone(), dtype);
                         });
                     }
                     env.buffers.insert(

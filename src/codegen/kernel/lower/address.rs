@@ -248,8 +248,12 @@ impl Lower<'_> {
                 sum = sum.add(&self.poly(at)?.mul(&self.poly(stride)?));
             }
         } else {
-            for (at, extent) in index.iter().zip(&buffer.shape) {
-                sum = sum.mul(&self.poly(extent)?).add(&self.poly(at)?);
+            // The outermost extent plays no part, and need not be known.
+            for (axis, (at, extent)) in index.iter().zip(&buffer.shape).enumerate() {
+                if axis > 0 {
+                    sum = sum.mul(&self.poly(extent)?);
+                }
+                sum = sum.add(&self.poly(at)?);
             }
         }
         Some(sum)
