@@ -12,8 +12,10 @@ use super::compare::{Tolerance, compare};
 use super::native::{Native, Slot};
 use super::report::{Failure, Session, read_bytes, write_file, write_stdout};
 use super::{Exit, data};
+use crate::check::{Info, Type, check};
 use crate::codegen::Target;
-use crate::driver::{self, FileKind};
+use crate::driver::{self, FileKind, Program, has_error};
+use crate::interp::{Value, run_func};
 use crate::library::Library;
 use crate::link::WeightPlace;
 use crate::syntax::DType;
@@ -54,6 +56,7 @@ pub struct Args {
 /// What calls the function.
 enum Engine {
     Native(Native),
+    Interp(Interp),
 }
 
 /// A shared object for the time of a run.
@@ -98,10 +101,11 @@ fn open(
         Err(fault) => return Ok(Err(session.show_fault(&fault))),
     };
     if args.interp {
-        return Err(Failure::new(
-            Exit::Unsupported,
-            "the interpreter cannot be called yet",
-        ));
+        let (info, faults) = check(&program.module, &lib);
+        if has_error(&faults) {
+            return Ok(Err(session.show_fault(&faults.into())));
+        }
+        return Ok(Ok(Engine::Interp(Interp { program, lib, info })));
     }
     let built = driver::build(program, &args.cpu, &lib, &mut |_, _, _| {}).and_then(|artefact| {
         let mut bytes = Vec::new();
@@ -120,21 +124,89 @@ fn open(
 
 impl Engine {
     fn slots(&self, func: &str) -> Result<(Vec<Slot>, Vec<Slot>), Failure> {
-        let Self::Native(native) = self;
-        native.slots(func).ok_or_else(|| {
-            let known = native.functions().join(", ");
-            Failure::new(
-                Exit::Usage,
-                format!("there is no function `{func}`; there are: {known}"),
-            )
+        let (slots, known) = match self {
+            Self::Native(native) => (native.slots(func), native.functions().join(", ")),
+            Self::Interp(interp) => (interp.slots(func), interp.functions().join(", ")),
+        };
+        slots.ok_or_else(|| {
+            let message = format!("there is no function `{func}`; there are: {known}");
+            Failure::new(Exit::Usage, message)
         })
     }
 
     fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
-        let Self::Native(native) = self;
-        native
-            .call(func, inputs)
-            .map_err(|message| Failure::new(Exit::RunFailed, message))
+        let results = match self {
+            Self::Native(native) => native.call(func, inputs),
+            Self::Interp(interp) => interp.call(func, inputs),
+        };
+        results.map_err(|message| Failure::new(Exit::RunFailed, message))
+    }
+}
+
+/// A program that the reference interpreter runs.
+struct Interp {
+    program: Program,
+    lib: Library,
+    info: Info,
+}
+
+impl Interp {
+    fn functions(&self) -> Vec<&str> {
+        self.info.funcs.keys().map(|name| name.as_str()).collect()
+    }
+
+    /// The inputs and results of a function.
+    fn slots(&self, func: &str) -> Option<(Vec<Slot>, Vec<Slot>)> {
+        let info = self.info.funcs.get(func)?;
+        let inputs = info.params.iter().take(info.num_input);
+        let inputs = inputs.map(|(name, ty)| slot(name.as_str(), ty)).collect();
+        let results = match &info.ret {
+            Some(Type::Tuple(members)) => members.clone(),
+            Some(ty) => vec![ty.clone()],
+            None => Vec::new(),
+        };
+        let results = results.iter().enumerate();
+        let results = results
+            .map(|(at, ty)| slot(&format!("output_{at}"), ty))
+            .collect();
+        Some((inputs, results))
+    }
+
+    fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+        let info = self
+            .info
+            .funcs
+            .get(func)
+            .ok_or("there is no such function")?;
+        let mut args: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
+        for (name, _) in info.params.iter().skip(info.num_input) {
+            let weight = self.program.weights.get(name.as_str());
+            let weight = weight.ok_or_else(|| format!("the weight `{name}` is missing"))?;
+            args.push(Value::Tensor(weight.tensor()));
+        }
+        let result = run_func(&self.program.module, &self.lib, func, args);
+        let result = result.map_err(|error| error.to_string())?;
+        let items = match result {
+            Value::Tuple(items) => items,
+            value => vec![value],
+        };
+        let tensors = items.iter().map(|item| item.to_tensor(None));
+        let tensors: Result<Vec<Tensor>, _> = tensors.collect();
+        tensors.map_err(|error| error.to_string())
+    }
+}
+
+fn slot(name: &str, ty: &Type) -> Slot {
+    let (kind, dtype) = match ty {
+        Type::Tensor(tensor) => ("tensor", tensor.dtype),
+        Type::Scalar(dtype) => ("scalar", Some(*dtype)),
+        Type::Shape(_) => ("shape", None),
+        _ => ("value", None),
+    };
+    Slot {
+        name: name.to_string(),
+        kind: kind.to_string(),
+        dtype,
     }
 }
 
