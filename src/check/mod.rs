@@ -13,6 +13,7 @@ mod module;
 pub mod prim;
 mod scope;
 mod signature;
+pub mod stage;
 mod stated;
 mod suggest;
 #[cfg(test)]

@@ -148,6 +148,11 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          block is written `pass`.",
     ),
     (
+        "level",
+        "A pass leaves a module at a level: normal form, loops, scheduled or planned. Something in the module \
+         is not of the level it should be at.",
+    ),
+    (
         "not-a-shape",
         "A shape is wanted: `R.shape([n, 4])`, or the result of `R.shape_of` or \
          `R.tensor_to_shape`.",
