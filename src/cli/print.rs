@@ -3,13 +3,16 @@
 use super::Exit;
 use super::report::{Failure, Session, has_error, read_bytes, write_file, write_stdout};
 use crate::check::{self, FuncInfo, Info, Type, type_to_expr};
+use crate::codegen::Target;
 use crate::driver::{self, Fault, FileKind};
 use crate::library::Library;
-use crate::syntax::visit::walk_stmt_mut;
+use crate::opt::for_tvm;
+use crate::syntax::visit::{walk_expr, walk_module, walk_stmt_mut};
 use crate::syntax::{
-    Diagnostic, Dialect, FuncKind, Module, PrintOptions, Stmt, StmtKind, VisitMut, print_with,
+    Diagnostic, Dialect, Expr, FuncKind, Module, PrintOptions, Stmt, StmtKind, Visit, VisitMut,
+    print_with,
 };
-use crate::tensor::sha256_file;
+use crate::tensor::{Weights, sha256_file};
 use std::path::{Path, PathBuf};
 
 /// `irc print [--dialect irc|tvm] [--types all|sig|none] FILE`
@@ -43,6 +46,9 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         return Ok(Exit::No);
     }
     let dialect = if args.dialect == "tvm" {
+        if let Err(fault) = expand_for_tvm(&mut module) {
+            return Ok(session.show_fault(&fault));
+        }
         Dialect::Tvm
     } else {
         Dialect::Irc
@@ -53,6 +59,44 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         None => write_stdout(text.as_bytes())?,
     }
     Ok(Exit::Good)
+}
+
+/// Expands the operators that TVM does not have; a module without any stays as it is written.
+fn expand_for_tvm(module: &mut Module) -> Result<(), Fault> {
+    let mut finder = Lacking { is_found: false };
+    walk_module(&mut finder, module);
+    if !finder.is_found {
+        return Ok(());
+    }
+    let mut program = driver::Program {
+        module: std::mem::take(module),
+        weights: Weights::default(),
+    };
+    let passes = driver::select_passes(&["normalize", "for_tvm"])?;
+    let target = Target::native();
+    driver::run_passes(
+        &mut program,
+        &passes,
+        &target,
+        &Library::load(),
+        &mut |_, _, _| {},
+    )?;
+    *module = program.module;
+    Ok(())
+}
+
+/// Looks for a call of an operator that TVM does not have.
+struct Lacking {
+    is_found: bool,
+}
+
+impl Visit for Lacking {
+    fn visit_expr(&mut self, expr: &Expr) {
+        self.is_found |= expr
+            .as_call()
+            .is_some_and(|(path, _)| for_tvm::lacks(&path));
+        walk_expr(self, expr);
+    }
 }
 
 type Read = Result<(Module, Vec<Diagnostic>), Failure>;

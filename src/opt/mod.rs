@@ -9,6 +9,7 @@ pub mod collapse_axes;
 pub mod common_subexpr;
 pub mod dead_code;
 pub mod fold_constants;
+pub mod for_tvm;
 pub mod fuse;
 pub mod graph;
 pub mod hoist_constants;
@@ -168,6 +169,11 @@ pub const PASSES: &[Pass] = &[
         name: "plan_memory",
         run: plan_memory::run,
         summary: "place every tensor",
+    },
+    Pass {
+        name: "for_tvm",
+        run: for_tvm::run,
+        summary: "expand the operators that Apache TVM does not have",
     },
 ];
 

@@ -18,6 +18,7 @@ pub mod render;
 pub mod same;
 pub mod source;
 pub mod token;
+mod tvm;
 pub mod visit;
 mod wording;
 

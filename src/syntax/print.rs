@@ -18,7 +18,7 @@ pub enum Dialect {
     /// irc's canonical form.
     #[default]
     Irc,
-    /// What Apache TVM reads and prints: one statement a line, typed infinities, its header comments.
+    /// What Apache TVM reads and prints: one statement a line, its header comments, no facts on dims.
     Tvm,
 }
 
@@ -37,7 +37,10 @@ pub fn print(module: &Module) -> String {
 /// The module in the form that the options ask for.
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let mut printer = Printer::new(options.dialect);
-    printer.module(module);
+    match options.dialect {
+        Dialect::Irc => printer.module(module),
+        Dialect::Tvm => printer.module(&crate::tvm::for_tvm(module)),
+    }
     printer.out
 }
 

@@ -185,9 +185,10 @@ impl Printer {
 
     fn float(&mut self, value: f64) {
         match self.dialect {
-            Dialect::Tvm if value.is_nan() => self.push("T.float32(\"nan\")"),
-            Dialect::Tvm if value == f64::INFINITY => self.push("T.float32(\"inf\")"),
-            Dialect::Tvm if value == f64::NEG_INFINITY => self.push("T.float32(\"-inf\")"),
+            // Python has no name for these that TVM's reader takes everywhere.
+            Dialect::Tvm if value.is_nan() => self.push("(1e999 - 1e999)"),
+            Dialect::Tvm if value == f64::INFINITY => self.push("1e999"),
+            Dialect::Tvm if value == f64::NEG_INFINITY => self.push("-1e999"),
             Dialect::Tvm | Dialect::Irc => literal::write_float(value, &mut self.out),
         }
     }
