@@ -9,7 +9,6 @@ use super::Exit;
 use super::report::{Failure, Session, write_stdout};
 use crate::codegen::{Cpu, Target};
 use crate::driver::{self, Artefact, PIPELINE, Stage};
-use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::syntax::{Module, print};
 
@@ -130,7 +129,7 @@ impl Stages {
 
 /// Builds the program; 1 when it has errors.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
-    let lib = Library::load();
+    let lib = session.library()?;
     let program = match session.load(&args.file, &lib) {
         Ok(program) => program,
         Err(fault) => return Ok(session.show_fault(&fault)),

@@ -3,7 +3,6 @@
 use super::Exit;
 use super::report::{Failure, Session, has_error};
 use crate::check;
-use crate::library::Library;
 use crate::syntax::{Diagnostic, Module, SourceMap, is_identical, parse, print};
 
 /// `irc check [--roundtrip] FILE…`
@@ -19,7 +18,7 @@ pub struct Args {
 
 /// Checks every file; 1 when one has errors.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
-    let library = Library::load();
+    let library = session.library()?;
     let mut found = Vec::new();
     for path in &args.files {
         let (module, diagnostics) = session.parse(path)?;

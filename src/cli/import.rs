@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use super::Exit;
 use super::report::{Failure, Session, write_file, write_stdout};
 use crate::driver;
-use crate::library::Library;
 use crate::syntax::print;
 
 /// `irc import MODEL [-o NET.ir]`
@@ -21,7 +20,7 @@ pub struct Args {
 
 /// Imports the model.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
-    let lib = Library::load();
+    let lib = session.library()?;
     let loaded = session.load(&args.file, &lib);
     let mut program = match loaded {
         Ok(program) => program,

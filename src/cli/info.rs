@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::report::{Failure, Session, read_bytes, write_stdout};
 use crate::driver::{FileKind, Program, recognize};
-use crate::library::Library;
 use crate::link;
 use crate::syntax::{Expr, ExprKind, Func, FuncKind, Visit, print_expr, visit};
 
@@ -41,7 +40,8 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
                 )
             })?
     } else {
-        match session.load(&args.file, &Library::load()) {
+        let lib = session.library()?;
+        match session.load(&args.file, &lib) {
             Ok(program) => program_facts(&program),
             Err(fault) => return Ok(session.show_fault(&fault)),
         }

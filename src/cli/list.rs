@@ -14,10 +14,10 @@ pub struct Args {
 }
 
 /// Prints one line an entry.
-pub fn run(args: Args, _session: &mut Session) -> Result<Exit, Failure> {
+pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     let text = match args.what.as_str() {
         "passes" => passes(),
-        "ops" => ops(),
+        "ops" => ops(&session.library()?),
         "cpus" => "native\nx86-64-v2\nx86-64-v3\nx86-64-v4\nportable\n".to_owned(),
         _ => crate::syntax::DType::all()
             .map(|dtype| format!("{dtype}\n"))
@@ -35,8 +35,7 @@ pub fn passes() -> String {
         .collect()
 }
 
-fn ops() -> String {
-    let lib = Library::load();
+fn ops(lib: &Library) -> String {
     let line = |(op, since): (&str, Vec<u32>)| {
         let versions: Vec<String> = since
             .iter()

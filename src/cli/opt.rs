@@ -6,7 +6,6 @@ use super::report::{Failure, Session, write_file, write_stdout};
 use super::{Exit, list};
 use crate::codegen::Target;
 use crate::driver::{self, PIPELINE};
-use crate::library::Library;
 use crate::opt::Changed;
 use crate::syntax::print;
 
@@ -40,7 +39,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let file = args.file.clone().unwrap_or_default();
-    let lib = Library::load();
+    let lib = session.library()?;
     let all: Vec<&str> = PIPELINE.iter().map(|(pass, _)| *pass).collect();
     let names: Vec<&str> = match args.passes.as_slice() {
         [] => all,

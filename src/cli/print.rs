@@ -34,12 +34,13 @@ pub struct Args {
 
 /// Prints the program; 1 when the text has errors.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
-    let (mut module, mut diagnostics) = match read(&args.file, session) {
+    let lib = session.library()?;
+    let (mut module, mut diagnostics) = match read(&args.file, &lib, session) {
         Ok(read) => read?,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
     if let (Some(types), false) = (&args.types, has_error(&diagnostics)) {
-        diagnostics.extend(annotate(&mut module, types));
+        diagnostics.extend(annotate(&mut module, types, &lib));
     }
     session.show(&diagnostics);
     if has_error(&diagnostics) {
@@ -102,7 +103,7 @@ impl Visit for Lacking {
 type Read = Result<(Module, Vec<Diagnostic>), Failure>;
 
 /// The module of a text, of an ONNX file, or inside a shared object; the last is named as the file of its weights.
-fn read(path: &str, session: &mut Session) -> Result<Read, Fault> {
+fn read(path: &str, lib: &Library, session: &mut Session) -> Result<Read, Fault> {
     let kind = match path {
         "-" => FileKind::Text,
         _ => match read_bytes(path) {
@@ -113,7 +114,7 @@ fn read(path: &str, session: &mut Session) -> Result<Read, Fault> {
     if kind == FileKind::Text {
         return Ok(session.parse(path));
     }
-    let mut program = session.load(path, &Library::load())?;
+    let mut program = session.load(path, lib)?;
     if let (FileKind::Library, Some(name)) = (kind, Path::new(path).file_name())
         && !program.weights.is_empty()
     {
@@ -125,9 +126,9 @@ fn read(path: &str, session: &mut Session) -> Result<Read, Fault> {
 }
 
 /// Gives graph functions the annotations asked for; what the checker found is returned for `all`, which needs it.
-fn annotate(module: &mut Module, types: &str) -> Vec<Diagnostic> {
+fn annotate(module: &mut Module, types: &str, lib: &Library) -> Vec<Diagnostic> {
     let (info, diagnostics) = match types {
-        "all" => check::check(module, &Library::load()),
+        "all" => check::check(module, lib),
         _ => (Info::default(), Vec::new()),
     };
     for func in module.funcs_mut() {

@@ -17,6 +17,9 @@ pub struct Global {
     /// When colours are used: auto, always, never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "always", "never"])]
     pub color: String,
+    /// A text with operators beside those of the standard library; may be repeated
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ops: Vec<String>,
 }
 
 fn parse_format(text: &str) -> Result<Format, String> {
@@ -50,6 +53,7 @@ pub struct Session {
     pub sources: SourceMap,
     format: Format,
     colour: Colour,
+    ops: Vec<String>,
 }
 
 impl Session {
@@ -64,7 +68,29 @@ impl Session {
             sources: SourceMap::new(),
             format: global.message_format,
             colour: if is_wanted { Colour::On } else { Colour::Off },
+            ops: global.ops.clone(),
         }
+    }
+
+    /// The standard library with the operators of the files that `--ops` names.
+    ///
+    /// # Errors
+    /// A file cannot be read, or does not parse; what is wrong with it has been shown.
+    pub fn library(&mut self) -> Result<Library, Failure> {
+        let mut lib = Library::load();
+        for path in self.ops.clone() {
+            let bytes = read_bytes(&path)?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| Failure::new(Exit::Io, format!("`{path}` is no text")))?;
+            let (module, faults) = crate::syntax::parse(&mut self.sources, &path, &text);
+            if has_error(&faults) {
+                self.show(&faults);
+                let message = format!("the operators of `{path}` cannot be used");
+                return Err(Failure::new(Exit::No, message));
+            }
+            lib = lib.with_user_file(module);
+        }
+        Ok(lib)
     }
 
     /// Writes to stderr.

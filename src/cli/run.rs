@@ -95,7 +95,7 @@ fn open(
     if is_library && !args.interp {
         return Ok(Ok(Engine::Native(Native::open(path).map_err(io)?)));
     }
-    let lib = Library::load();
+    let lib = session.library()?;
     let program = match session.load(&args.file, &lib) {
         Ok(program) => program,
         Err(fault) => return Ok(Err(session.show_fault(&fault))),

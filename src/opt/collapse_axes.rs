@@ -136,6 +136,9 @@ fn collapse(func: &Func, info: &FuncInfo) -> Option<(Func, Collapsed)> {
     }
     for (name, call) in &calls {
         let operands = walks_domain(call)?;
+        if matches!(call.prim, Prim::Reduce(_)) && long_axes(call, &domain).is_empty() {
+            return None;
+        }
         let names = operands.iter().filter_map(Expr::as_name).chain([name]);
         for tensor in names {
             let shape = shape_of(tensor)?;
@@ -233,7 +236,12 @@ fn rewrite(func: &Func, info: &FuncInfo, plan: &Plan, matrix: Option<&Name>) -> 
         [one] => Some(one.clone()),
         _ => Some(Expr::call("R.Tuple", types)),
     };
-    let is_tensor = |name: &Name| info.vars.get(name).and_then(Type::as_known_tensor).is_some();
+    let is_tensor = |name: &Name| {
+        info.vars
+            .get(name)
+            .and_then(Type::as_known_tensor)
+            .is_some()
+    };
     let params = func
         .params
         .iter()
@@ -241,7 +249,14 @@ fn rewrite(func: &Func, info: &FuncInfo, plan: &Plan, matrix: Option<&Name>) -> 
         .collect();
     let symbols = super::graph::bind_free_symbols(&mut new);
     let results = names.iter().map(shape_of).collect();
-    (new, Collapsed { params, symbols, results })
+    (
+        new,
+        Collapsed {
+            params,
+            symbols,
+            results,
+        },
+    )
 }
 
 /// Attributes that speak of shapes and axes.
@@ -262,18 +277,13 @@ fn rewrite_call(value: &mut Expr, shape: &[Dim], plan: &Plan) {
                 Expr::call("R.broadcast_to", [x, Expr::call("R.shape", [dims])]).at(value.span);
         }
         Prim::Reduce(_) => {
-            let (Some(x), rank) = (call.operand("x").cloned(), plan.domain.len()) else {
+            let Some(x) = call.operand("x").cloned() else {
                 return;
             };
-            let mut axes: Vec<usize> = match call.opt_ints("axis") {
-                Some(axes) => axes
-                    .iter()
-                    .map(|&axis| if axis < 0 { axis + rank as i64 } else { axis })
-                    .filter_map(|axis| usize::try_from(axis).ok())
-                    .map(|axis| plan.axis(axis))
-                    .collect(),
-                None => (0..rank).map(|axis| plan.axis(axis)).collect(),
-            };
+            let mut axes: Vec<usize> = long_axes(&call, &plan.domain)
+                .into_iter()
+                .map(|axis| plan.axis(axis))
+                .collect();
             axes.sort_unstable();
             axes.dedup();
             let axes = Expr::list(axes.into_iter().map(|axis| Expr::int(axis as i128)));
@@ -284,6 +294,25 @@ fn rewrite_call(value: &mut Expr, shape: &[Dim], plan: &Plan) {
         }
         _ => {}
     }
+}
+
+/// The axes of a reduction, but for those of extent 1: these may have merged with axes that are not reduced.
+fn long_axes(call: &BoundCall, domain: &[Dim]) -> Vec<usize> {
+    let rank = domain.len();
+    let axes: Vec<usize> = match call.opt_ints("axis") {
+        Some(axes) => axes
+            .iter()
+            .map(|&axis| if axis < 0 { axis + rank as i64 } else { axis })
+            .filter_map(|axis| usize::try_from(axis).ok())
+            .collect(),
+        None => (0..rank).collect(),
+    };
+    let is_long = |axis: &usize| {
+        domain
+            .get(*axis)
+            .is_some_and(|extent| extent.as_int() != Some(1))
+    };
+    axes.into_iter().filter(is_long).collect()
 }
 
 fn reshape(value: &Expr, shape: &[Dim]) -> Expr {
