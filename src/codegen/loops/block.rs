@@ -133,7 +133,7 @@ fn is_remark(call: &Expr) -> bool {
 }
 
 /// Whether a block is marked for the kernel emitter.
-fn is_kernel(body: &[Stmt]) -> bool {
+pub fn is_kernel(body: &[Stmt]) -> bool {
     body.iter().any(|stmt| {
         let StmtKind::Expr(call) = &stmt.kind else {
             return false;

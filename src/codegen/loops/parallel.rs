@@ -58,7 +58,11 @@ impl Lower<'_, '_> {
         // Kernel regions inside compute addresses from the extents' names.
         for name in names.clone() {
             if let Some(Binding::Buffer(buffer)) = self.scope.get(&name) {
-                for expr in buffer.shape_exprs.iter().chain(buffer.stride_exprs.iter().flatten()) {
+                for expr in buffer
+                    .shape_exprs
+                    .iter()
+                    .chain(buffer.stride_exprs.iter().flatten())
+                {
                     walk::exprs(expr, &mut |part| names.extend(part.as_name().cloned()));
                 }
             }

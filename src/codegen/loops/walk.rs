@@ -212,6 +212,14 @@ pub fn has_constant_indices(stmts: &[Stmt], array: &Name, constants: &mut Vec<Na
             constants.truncate(n_before);
             return good;
         }
+        if let StmtKind::With { body, .. } = &stmt.kind
+            && super::block::is_kernel(body)
+        {
+            // A kernel takes buffers of the code around it by address.
+            let mut used = BTreeSet::new();
+            names_of(body, &mut used);
+            return !used.contains(array);
+        }
         let mut good = true;
         let mut lists: Vec<&[Stmt]> = Vec::new();
         parts(
