@@ -41,6 +41,7 @@ pub const PIPELINE: &[(&str, Stage)] = &[
     // No operator of another system after this line.
     ("normalize", Stage::Optimized),
     ("legalize", Stage::Optimized),
+    ("bind_ranges", Stage::Optimized),
     // Only primitives after this line.
     ("simplify", Stage::Optimized),
     ("fold_constants", Stage::Optimized),

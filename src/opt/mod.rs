@@ -4,6 +4,7 @@
 //! that a pass always finds the types of all names in `cx.info`. A pass that cannot apply leaves the tree as it
 //! is; what it has to say goes to `cx.diags`. Tests are in `tests/opt/<pass>/`.
 
+pub mod bind_ranges;
 pub mod channels_last;
 pub mod collapse_axes;
 pub mod common_subexpr;
@@ -129,6 +130,11 @@ pub const PASSES: &[Pass] = &[
         name: "dead_code",
         run: dead_code::run,
         summary: "remove what nothing reads",
+    },
+    Pass {
+        name: "bind_ranges",
+        run: bind_ranges::run,
+        summary: "compute lengths of ranges between tensors",
     },
     Pass {
         name: "channels_last",
