@@ -14,6 +14,7 @@ use super::report::{Failure, Session, read_bytes, write_file, write_stdout};
 use super::{Exit, data};
 use crate::check::{Info, Type, check};
 use crate::codegen::Target;
+use crate::codegen::entry::result_names;
 use crate::driver::{self, FileKind, Program, has_error};
 use crate::interp::{Value, run_func};
 use crate::library::Library;
@@ -165,10 +166,9 @@ impl Interp {
             Some(ty) => vec![ty.clone()],
             None => Vec::new(),
         };
-        let results = results.iter().enumerate();
-        let results = results
-            .map(|(at, ty)| slot(&format!("output_{at}"), ty))
-            .collect();
+        let names = result_names(self.program.module.find_func(func)?, results.len());
+        let results = names.iter().zip(&results);
+        let results = results.map(|(name, ty)| slot(name, ty)).collect();
         Some((inputs, results))
     }
 

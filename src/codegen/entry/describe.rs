@@ -251,7 +251,7 @@ fn flatten<'t>(ty: &'t Type, into: &mut Vec<&'t Type>) {
 }
 
 /// `out`, or `out0`, `out1`…, unless a parameter has that name.
-fn result_names(func: &Func, n: usize) -> Vec<String> {
+pub fn result_names(func: &Func, n: usize) -> Vec<String> {
     let taken: BTreeSet<&str> = func
         .params
         .iter()

@@ -11,7 +11,7 @@ pub mod layout;
 mod manifest;
 mod stub;
 
-pub use describe::{DimRule, Entry, Form, Kind, Slot};
+pub use describe::{DimRule, Entry, Form, Kind, Slot, result_names};
 pub use manifest::Facets;
 
 use irc_syntax::{Diagnostic, Module};
