@@ -281,7 +281,14 @@ impl Lift<'_> {
         self.info.vars.extend(expansion.types);
         for mut stmt in expansion.stmts {
             graph::substitute_stmt(&mut stmt, &self.alias);
-            self.keep(stmt, out);
+            match &stmt.kind {
+                // An operator of ONNX that is said in terms of another.
+                StmtKind::Assign { target, value, .. } if self.is_wanted(value) => {
+                    let (target, value) = (target.clone(), value.clone());
+                    self.expand(stmt, &target, &value, out);
+                }
+                _ => self.keep(stmt, out),
+            }
         }
     }
 

@@ -51,6 +51,7 @@ impl<'a> Machine<'_, 'a> {
                 None => Value::None,
             },
             "dims" => return self.dims(value, span, frame),
+            "has_dims" => Value::Bool(self.has_dims(&value)),
             "is_list" => Value::Bool(matches!(
                 value,
                 Value::List(_) | Value::Tuple(_) | Value::Shape(_)
@@ -96,6 +97,15 @@ impl<'a> Machine<'_, 'a> {
             .map(|dim| usize::try_from(dim.as_int()?).ok())
             .collect::<Option<_>>()?;
         Tensor::from_vec(shape, &numbers)
+    }
+
+    /// `I.has_dims(t)`: whether the contents of a tensor are known as dims, so that `I.dims` binds nothing.
+    fn has_dims(&mut self, value: &Value) -> bool {
+        let typed = matches!(
+            value,
+            Value::Expr(_, Type::Tensor(TensorType { value: Some(_), .. }) | Type::Shape(Some(_)))
+        );
+        typed || !matches!(value, Value::Expr(..)) || self.constant(value).is_some()
     }
 
     /// `I.dims(t)`: the contents of an integer tensor of rank 0 or 1, as dims.
