@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use irc_syntax::names::NameSupply;
 use irc_syntax::same::is_identical_expr;
 use irc_syntax::visit::walk_expr_mut;
-use irc_syntax::{Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
+use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
 use super::Target;
-use super::nest::{Access, Loop, Nest, accesses, replaced};
+use super::nest::{Access, Loop, Nest, accesses, int_of, replaced};
 use super::parallelize::{distribute, work_of};
-use super::vectorize::{Buffers, map_inside, reduce_row_inside};
+use super::vectorize::{Buffers, alloc_local, map_inside, reduce_row_inside};
 
 /// The fused code, how many nests went into it, and the buffers that are declared inside it now.
 pub struct FusedRows {
@@ -186,6 +186,7 @@ fn emit(
             .chain(&mut nest.body)
             .for_each(|stmt| drop_axes.visit_stmt(stmt));
     }
+    let mut body = Vec::new();
     for (name, axes) in &compact {
         let (dtype, shape) = buffers.get(name)?;
         let mut rest: Vec<Expr> = shape
@@ -194,8 +195,14 @@ fn emit(
             .filter(|(at, _)| !axes.contains(at))
             .map(|(_, extent)| extent.clone())
             .collect();
+        let is_one = rest.iter().all(|extent| int_of(extent) == Some(1));
         if rest.is_empty() {
             rest.push(Expr::int(1));
+        }
+        if is_one && matches!(dtype, DType::F32 | DType::I32) {
+            // One number a row stays in a register.
+            body.push(alloc_local(name, &vec![1; rest.len()], *dtype));
+            continue;
         }
         let alloc = Expr::call(
             "T.alloc_buffer",
@@ -203,7 +210,6 @@ fn emit(
         );
         prologue.push(Stmt::bind(name, alloc));
     }
-    let mut body = Vec::new();
     let mut work = 0;
     for nest in &group {
         body.extend(inside(names, nest, outer, target, buffers)?);

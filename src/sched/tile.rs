@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::same::is_identical_expr;
-use irc_syntax::visit::walk_expr_mut;
-use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
+use irc_syntax::visit::{walk_expr, walk_expr_mut};
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, Visit, VisitMut};
 
 use super::Target;
 use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, vectorized};
@@ -392,16 +392,72 @@ impl Tile<'_> {
         }
         body.extend(sums);
 
+        let costly = self
+            .epilogue
+            .as_ref()
+            .and_then(|epilogue| self.costly_store(epilogue));
         let mut finish = Vec::new();
         if self.epilogue.is_none() || self.scope.result_is_read {
             let store = Stmt::assign(self.update.place.clone(), sum.clone());
             finish.extend(replaced(&[store], &map));
         }
-        if let Some(epilogue) = &self.epilogue {
-            finish.extend(self.placed(epilogue, &sum, &map));
+        match (&self.epilogue, &costly) {
+            (Some(_), Some(store)) => {
+                let store = Stmt::assign(store.clone(), sum.clone());
+                finish.extend(replaced(&[store], &map));
+            }
+            (Some(epilogue), None) => finish.extend(self.placed(epilogue, &sum, &map)),
+            (None, _) => {}
+        }
+        if let (Some(epilogue), Some(store)) = (&self.epilogue, costly) {
+            body.extend(over_lanes(finish, self.masked));
+            // Long functions beside the sums would push them out of registers: they run on what was just stored.
+            let after = self.placed(epilogue, &store, &map);
+            let cond = self.masked.then(|| less(column.clone(), self.columns()));
+            let inner = vec![vectorized(&lane, self.lanes, guarded(cond, after))];
+            body.extend(match rows {
+                1 => unroll_rows(row_var, 1, inner),
+                _ => vec![serial(row_var, Expr::int(rows), inner)],
+            });
+            return body;
         }
         body.extend(over_lanes(finish, self.masked));
         body
+    }
+
+    fn columns(&self) -> Expr {
+        self.spatial
+            .last()
+            .map_or_else(|| Expr::int(1), |last| last.extent.clone())
+    }
+
+    /// The one place that an epilogue with long functions stores to, where sums can be kept there in between.
+    fn costly_store(&self, epilogue: &[Stmt]) -> Option<Expr> {
+        let costly = epilogue.iter().any(|stmt| match &stmt.kind {
+            StmtKind::Assign { value, .. } => has_long_call(value),
+            _ => false,
+        });
+        let stores: Vec<&Expr> = epilogue
+            .iter()
+            .filter_map(|stmt| match &stmt.kind {
+                StmtKind::Assign { target, .. } => {
+                    matches!(target.kind, ExprKind::Index { .. }).then_some(target)
+                }
+                _ => None,
+            })
+            .collect();
+        let [store] = stores.as_slice() else {
+            return None;
+        };
+        let ExprKind::Index { value, .. } = &store.kind else {
+            return None;
+        };
+        let buffer = value.as_name()?;
+        let same = self.scope.buffers.get(buffer)?.0 == self.dtype;
+        let is_read = accesses(epilogue)
+            .iter()
+            .any(|access| !access.stores && access.buffer == *buffer);
+        (costly && same && !is_read).then(|| (*store).clone())
     }
 
     /// Whether the reduction reads beside the packed weights at a lane's own place.
@@ -452,6 +508,31 @@ impl Tile<'_> {
             stmts.iter_mut().for_each(|stmt| change.visit_stmt(stmt));
         }
     }
+}
+
+/// Whether a value calls a function of many instructions.
+fn has_long_call(expr: &Expr) -> bool {
+    const LONG: [&str; 9] = [
+        "T.exp",
+        "T.log",
+        "T.erf",
+        "T.tanh",
+        "T.sigmoid",
+        "T.sin",
+        "T.cos",
+        "T.pow",
+        "T.power",
+    ];
+    struct Long(bool);
+    impl Visit for Long {
+        fn visit_expr(&mut self, expr: &Expr) {
+            self.0 |= LONG.iter().any(|path| expr.is_call_of(path));
+            walk_expr(self, expr);
+        }
+    }
+    let mut long = Long(false);
+    long.visit_expr(expr);
+    long.0
 }
 
 struct ReplaceExpr<'a> {
