@@ -1,6 +1,6 @@
 //! Calls of `T.*` in values.
 
-use irc_syntax::{BinaryOp, DType, Expr, ExprKind};
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind, UnaryOp};
 
 use super::super::math;
 use super::super::vir::{BinOp, CmpOp, Reg, Ty, UnOp};
@@ -75,11 +75,7 @@ impl Lower<'_> {
 
     /// `T.float32(1)`, `T.int32(n)`, `T.float32("-inf")`
     fn literal(&mut self, dtype: DType, value: &Expr) -> Option<Val> {
-        let number = match &value.kind {
-            ExprKind::Str(text) => text.parse::<f64>().ok(),
-            ExprKind::Float(value) => Some(*value),
-            _ => value.as_int().map(|value| value as f64),
-        };
+        let number = number_of(value);
         match (dtype, number) {
             (DType::F32, Some(number)) => Some(Val::F32(self.b.f32(number as f32))),
             (DType::F16, Some(number)) => {
@@ -247,6 +243,21 @@ impl Lower<'_> {
             CmpOp::Lt
         };
         self.b.cmp(op, size, infinity)
+    }
+}
+
+/// The number of a literal: `1`, `-0.5`, `"inf"`, `-I.inf`.
+fn number_of(value: &Expr) -> Option<f64> {
+    match &value.kind {
+        ExprKind::Str(text) => text.parse().ok(),
+        ExprKind::Float(value) => Some(*value),
+        ExprKind::Unary { op: UnaryOp::Neg, value } => Some(-number_of(value)?),
+        ExprKind::Attr { .. } => match value.as_path()?.as_str() {
+            "I.inf" => Some(f64::INFINITY),
+            "I.nan" => Some(f64::NAN),
+            _ => None,
+        },
+        _ => value.as_int().map(|value| value as f64),
     }
 }
 

@@ -239,7 +239,7 @@ impl<'a> Lower<'a> {
 
     fn stmt(&mut self, stmt: &Stmt) -> Option<()> {
         match &stmt.kind {
-            StmtKind::Assign { target, value, .. } => self.assign(target, value),
+            StmtKind::Assign { target, ty, value } => self.assign(target, ty.as_ref(), value),
             StmtKind::For { target, iter, body } => self.for_loop(target, iter, body),
             StmtKind::If {
                 cond, then, orelse, ..
@@ -273,13 +273,20 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn assign(&mut self, target: &Expr, value: &Expr) -> Option<()> {
+    fn assign(&mut self, target: &Expr, ty: Option<&Expr>, value: &Expr) -> Option<()> {
         match &target.kind {
             ExprKind::Name(name) => {
                 if let Some((dtype, shape)) = local_of(value) {
                     return self.declare(name, dtype, &shape);
                 }
-                if self.names.contains_key(name) || self.env.scalars.contains_key(name) {
+                // A `T.let` is a new name, whatever else is called so; any other may be a variable that is written.
+                let is_let = ty.is_some_and(|ty| match &ty.kind {
+                    ExprKind::Index { value, .. } => value.as_path().as_deref() == Some("T.let"),
+                    _ => false,
+                });
+                let is_known =
+                    self.names.contains_key(name) || self.env.scalars.contains_key(name);
+                if is_known && !is_let {
                     return None;
                 }
                 let value = self.expr(value)?;
