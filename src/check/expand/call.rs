@@ -73,7 +73,9 @@ impl<'a> Machine<'_, 'a> {
         let Some(template) = self.lib.find(path, since).or_else(sibling) else {
             return Err(unknown_operator(path, span, self.lib));
         };
-        let is_helper = path.starts_with("std.") || !self.lib.has(path);
+        // Operators of ONNX are spelled out, so that what is imported reads in those of `R`.
+        let is_helper =
+            path.starts_with("std.") || path.starts_with("onnx.") || !self.lib.has(path);
         if self.depth == Depth::OneLevel && !is_helper {
             return self.emit_call(template, path, values, frame, hint);
         }
