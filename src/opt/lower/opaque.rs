@@ -220,7 +220,8 @@ fn sort(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
         vec![extent.to_expr()],
         vec![Stmt::assign(
             access(&order, std::slice::from_ref(&k)),
-            k.to_expr(),
+            // A loop up to a number counts in 32 bits.
+            t("Cast", [Expr::str("int64"), k.to_expr()]),
         )],
     )];
     let mut block = Block {
