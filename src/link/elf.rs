@@ -521,8 +521,8 @@ fn write_dynamic(writer: &mut Writer<'_>, plan: &Plan, frame: &Frame) -> Result<
     writer.write_dynamic(elf::DT_RELASZ, 24 * plan.dynamic.len() as u64)?;
     writer.write_dynamic(elf::DT_RELAENT, 24)?;
     writer.write_dynamic(elf::DT_RELACOUNT, n_relative as u64)?;
-    writer.write_dynamic(elf::DT_FLAGS, u64::from(elf::DF_BIND_NOW.0))?;
-    writer.write_dynamic(elf::DT_FLAGS_1, u64::from(elf::DF_1_NOW.0))?;
+    writer.write_dynamic(elf::DT_FLAGS, elf::DF_BIND_NOW.0)?;
+    writer.write_dynamic(elf::DT_FLAGS_1, elf::DF_1_NOW.0)?;
     writer.write_dynamic(elf::DT_NULL, 0)?;
     Ok(())
 }

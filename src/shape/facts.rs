@@ -510,7 +510,9 @@ fn solve(difference: &Dim, hidden: &BTreeSet<Name>) -> Option<(Name, Dim)> {
         let rest = difference - &(&Dim::sym(name) * coefficient);
         if !rest.symbols().contains(name) && !rest.overflows() {
             // The last in order is replaced, so that the first name stays; one that no text declares before all.
-            let stays = found.as_ref().is_some_and(|(found, _)| hidden.contains(found));
+            let stays = found
+                .as_ref()
+                .is_some_and(|(found, _)| hidden.contains(found));
             if !stays || hidden.contains(name) {
                 found = Some((name.clone(), coefficient));
             }

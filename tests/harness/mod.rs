@@ -3,8 +3,8 @@
 mod carets;
 mod check;
 mod cli;
-mod examples;
 mod editors;
+mod examples;
 mod hostile;
 mod kernel;
 mod laws;

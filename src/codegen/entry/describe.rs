@@ -220,8 +220,11 @@ fn describe_func(func: &Func, info: &FuncInfo) -> Result<Entry, Diagnostic> {
     })
 }
 
+/// Names and types.
+type Params = Vec<(Name, Type)>;
+
 /// Buffers and numbers of a prim_func, in the order of its parameters, and the symbols it takes after them.
-fn loops_params(func: &Func) -> Result<(Vec<(Name, Type)>, Vec<Name>), Diagnostic> {
+fn loops_params(func: &Func) -> Result<(Params, Vec<Name>), Diagnostic> {
     let sig = prim_sig(func)?;
     let mut params = Vec::new();
     for (name, param) in sig.params {

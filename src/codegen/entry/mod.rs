@@ -9,6 +9,7 @@ mod describe;
 mod header;
 pub mod layout;
 mod manifest;
+mod refuse;
 mod stub;
 
 pub use describe::{DimRule, Entry, Form, Kind, Slot, result_names};
