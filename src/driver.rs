@@ -42,6 +42,7 @@ pub const PIPELINE: &[(&str, Stage)] = &[
     ("normalize", Stage::Optimized),
     ("legalize", Stage::Optimized),
     ("bind_ranges", Stage::Optimized),
+    ("guard", Stage::Optimized),
     // Only primitives after this line.
     ("simplify", Stage::Optimized),
     ("fold_constants", Stage::Optimized),

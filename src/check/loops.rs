@@ -60,6 +60,7 @@ pub(super) fn check(
         num_input: signature.params.len(),
         vars: walk.all,
         facts: walk.facts,
+        checks: BTreeMap::new(),
     }
 }
 

@@ -16,8 +16,6 @@ mod signature;
 pub mod stage;
 mod stated;
 mod suggest;
-#[cfg(test)]
-mod tests;
 mod types;
 
 pub use agree::substitute;

@@ -18,6 +18,7 @@ use super::stated::{state_fact, state_facts};
 use super::types::{FuncInfo, Info, TensorType, Type};
 use super::{annotation, loops};
 use crate::library::Library;
+use crate::shape::Dim;
 
 /// Checks a module: the types of its names, and every fault in it, by place.
 pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
@@ -102,6 +103,8 @@ struct Walk<'a> {
     ret: Option<Type>,
     ret_span: Option<Span>,
     num_input: usize,
+    /// Extents that have to be equal, by binding.
+    checks: BTreeMap<Name, Vec<(Dim, Dim)>>,
     /// Every name ever bound, branches included.
     all: BTreeMap<Name, Type>,
 }
@@ -123,6 +126,7 @@ impl<'a> Walk<'a> {
             ret: signature.ret.clone(),
             ret_span: func.ret.as_ref().and_then(|ret| ret.span),
             num_input: func.params.len(),
+            checks: BTreeMap::new(),
             all: BTreeMap::new(),
         };
         if let Some(count) = func.attr("num_input").and_then(Expr::as_int) {
@@ -191,6 +195,7 @@ impl<'a> Walk<'a> {
             ret: self.ret,
             vars,
             facts: self.scope.facts,
+            checks: self.checks,
             num_input: self.num_input,
         }
     }
@@ -208,7 +213,14 @@ impl<'a> Walk<'a> {
 
     fn stmt(&mut self, stmt: &Stmt) {
         match &stmt.kind {
-            StmtKind::Assign { target, ty, value } => self.assign(target, ty.as_ref(), value),
+            StmtKind::Assign { target, ty, value } => {
+                self.scope.facts.take_undecided();
+                self.assign(target, ty.as_ref(), value);
+                // A cast is the check itself.
+                if !value.is_call_of("R.match_cast") {
+                    self.note_checks(first_name(target));
+                }
+            }
             StmtKind::If {
                 cond, then, orelse, ..
             } => self.branch(stmt, cond, then, orelse),
@@ -224,7 +236,11 @@ impl<'a> Walk<'a> {
                 }
                 self.block(body);
             }
-            StmtKind::Return(value) => self.give_back(value.as_ref(), stmt.span),
+            StmtKind::Return(value) => {
+                self.scope.facts.take_undecided();
+                self.give_back(value.as_ref(), stmt.span);
+                self.note_checks(Some(Name::from("return")));
+            }
             StmtKind::Expr(value) => self.effect(value),
             StmtKind::Func(func) => self.inner(func),
             StmtKind::Declare { target, ty } => {
@@ -251,6 +267,15 @@ impl<'a> Walk<'a> {
                 );
             }
             StmtKind::Pass | StmtKind::Import(_) | StmtKind::Error => {}
+        }
+    }
+
+    fn note_checks(&mut self, name: Option<Name>) {
+        let found = self.scope.facts.take_undecided();
+        if let Some(name) = name
+            && !found.is_empty()
+        {
+            self.checks.entry(name).or_default().extend(found);
         }
     }
 
@@ -496,6 +521,13 @@ impl<'a> Walk<'a> {
         let params = own.params.into_iter().map(|param| param.1).collect();
         let ret = walk.ret.unwrap_or(Type::Any);
         self.define(&func.name, Type::Func(params, Box::new(ret)));
+    }
+}
+
+fn first_name(target: &Expr) -> Option<Name> {
+    match target.as_items() {
+        Some(items) => items.first().and_then(first_name),
+        None => target.as_name().cloned(),
     }
 }
 

@@ -658,6 +658,10 @@ impl Scope for GraphScope<'_> {
         dim
     }
 
+    fn must_agree(&mut self, a: &Dim, b: &Dim) {
+        self.facts.note_undecided(a, b);
+    }
+
     fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {
         let ty = type_from_expr(expr)?;
         for symbol in symbols_of(&ty) {

@@ -100,6 +100,9 @@ pub struct FuncInfo {
     pub vars: BTreeMap<Name, Type>,
     /// Ranges, divisibility and equalities of its symbols.
     pub facts: Facts,
+    /// Extents that have to be equal and are not proved to be, by the first name that the binding concerned binds;
+    /// `return` for the result.
+    pub checks: BTreeMap<Name, Vec<(Dim, Dim)>>,
     /// How many leading parameters are inputs; the rest are weights. All of them without `num_input`.
     pub num_input: usize,
 }

@@ -13,6 +13,7 @@ pub mod fold_constants;
 pub mod for_tvm;
 pub mod fuse;
 pub mod graph;
+pub mod guard;
 pub mod hoist_constants;
 pub mod legalize;
 pub mod lift;
@@ -110,6 +111,11 @@ pub const PASSES: &[Pass] = &[
         name: "legalize",
         run: legalize::run,
         summary: "expand composite operators into primitives",
+    },
+    Pass {
+        name: "guard",
+        run: guard::run,
+        summary: "state extents that have to agree",
     },
     Pass {
         name: "simplify",

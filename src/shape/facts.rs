@@ -50,6 +50,8 @@ pub struct Facts {
     zero: Vec<Dim>,
     /// Symbols that no text declares (yet).
     hidden: BTreeSet<Name>,
+    /// Equalities that were taken as given without a proof, since last asked for.
+    undecided: Vec<(Dim, Dim)>,
 }
 
 impl Facts {
@@ -107,8 +109,10 @@ impl Facts {
         if let Some(value) = difference.as_int() {
             return value == 0;
         }
-        if self.prove_eq(a, b) == Some(false) {
-            return false;
+        match self.prove_eq(a, b) {
+            Some(false) => return false,
+            Some(true) => {}
+            None => self.note_undecided(a, b),
         }
         let Some((name, value)) = solve(&difference, &self.hidden) else {
             self.zero.push(difference);
@@ -125,6 +129,16 @@ impl Facts {
         self.zero.retain(|known| known.as_int().is_none());
         self.equal.insert(name, value);
         true
+    }
+
+    /// Notes that two expressions have to be equal, which only run time can tell.
+    pub fn note_undecided(&mut self, a: &Dim, b: &Dim) {
+        self.undecided.push((a.clone(), b.clone()));
+    }
+
+    /// The equalities that were taken as given since this was last asked.
+    pub fn take_undecided(&mut self) -> Vec<(Dim, Dim)> {
+        std::mem::take(&mut self.undecided)
     }
 
     /// The expression with known equalities put in and what facts decide folded.

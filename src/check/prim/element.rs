@@ -173,6 +173,12 @@ pub(super) fn broadcast_to(rule: &mut Rule<'_>) -> Typed {
                 let message = format!("extent {from} of {} cannot be broadcast to {to}", x.text);
                 return Err(rule.fault("dim-mismatch", message, label(&x)));
             }
+            if from.as_int() != Some(1) && facts.prove_eq(from, to).is_none() {
+                let product = &(from - to) * &(from - 1);
+                if rule.scope.facts().prove_eq(&product, &Dim::int(0)).is_none() {
+                    rule.scope.must_agree(&product, &Dim::int(0));
+                }
+            }
         }
     }
     let value = match (x.value(), target.as_slice()) {

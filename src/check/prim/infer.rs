@@ -21,6 +21,9 @@ pub trait Scope {
     /// A symbol that stands for an integer known at run time only, of any sign.
     fn fresh_any_sign(&mut self, base: &str) -> Dim;
 
+    /// Hears of two extents that have to be equal, which only run time can tell.
+    fn must_agree(&mut self, _a: &Dim, _b: &Dim) {}
+
     /// The constant that an operand is, where it is one whose value is at hand. `R.const` itself is not asked for.
     fn constant(&self, _expr: &Expr) -> Option<Tensor> {
         None
@@ -296,7 +299,7 @@ impl Rule<'_> {
 
     /// Numpy's broadcast of operands: rank, and dims where they are all known.
     pub(super) fn broadcast(
-        &self,
+        &mut self,
         operands: &[&Operand],
     ) -> Typed<(Option<usize>, Option<Vec<Dim>>)> {
         let ranks: Option<Vec<usize>> = operands.iter().map(|operand| operand.ty.ndim).collect();
@@ -317,6 +320,7 @@ impl Rule<'_> {
                     (*dim, *owner) = (other.clone(), Some(operand));
                     continue;
                 }
+                self.agree_or_one(dim, other);
                 let merged = self.scope.facts().broadcast(dim, other);
                 let Some(merged) = merged else {
                     let first = owner.unwrap_or(operand);
@@ -328,13 +332,33 @@ impl Rule<'_> {
         Ok((Some(rank), Some(dims)))
     }
 
+    /// Two extents that broadcast are equal, or one of them is 1: the product of the three differences is zero.
+    fn agree_or_one(&mut self, a: &Dim, b: &Dim) {
+        let facts = self.scope.facts();
+        let is_one = |dim: &Dim| facts.prove_eq(dim, &Dim::int(1));
+        if facts.prove_eq(a, b) == Some(true) || is_one(a) == Some(true) || is_one(b) == Some(true) {
+            return;
+        }
+        let mut product = a - b;
+        for dim in [a, b] {
+            if is_one(dim) != Some(false) {
+                product = product * (dim - 1);
+            }
+        }
+        if facts.prove_eq(&product, &Dim::int(0)).is_none() {
+            self.scope.must_agree(&product, &Dim::int(0));
+        }
+    }
+
     /// The extent that two operands must agree on: a number where one is known.
-    pub(super) fn same_dim(&self, a: &Operand, x: &Dim, b: &Operand, y: &Dim) -> Typed<Dim> {
+    pub(super) fn same_dim(&mut self, a: &Operand, x: &Dim, b: &Operand, y: &Dim) -> Typed<Dim> {
         if x == y {
             return Ok(x.clone());
         }
-        if self.scope.facts().prove_eq(x, y) == Some(false) {
-            return Err(self.dim_mismatch(a, x, b, y).into());
+        match self.scope.facts().prove_eq(x, y) {
+            Some(true) => {}
+            Some(false) => return Err(self.dim_mismatch(a, x, b, y).into()),
+            None => self.scope.must_agree(x, y),
         }
         Ok(if x.as_int().is_none() && y.as_int().is_some() {
             y.clone()

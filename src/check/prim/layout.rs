@@ -58,7 +58,11 @@ pub(super) fn reshape(rule: &mut Rule<'_>) -> Typed {
     }
     if let Some(total) = &total {
         let wanted: Dim = target.iter().product();
-        if rule.scope.facts().prove_eq(total, &wanted) == Some(false) {
+        let equal = rule.scope.facts().prove_eq(total, &wanted);
+        if equal.is_none() {
+            rule.scope.must_agree(total, &wanted);
+        }
+        if equal == Some(false) {
             let message = format!(
                 "{} has {total} elements, and the new shape {wanted}",
                 x.text

@@ -39,10 +39,8 @@ pub(super) fn matmul(rule: &mut Rule<'_>) -> Typed {
     } else {
         y.first()
     };
-    if let (Some(inner_left), Some(inner_right)) = (x.last(), inner_right)
-        && rule.scope.facts().prove_eq(inner_left, inner_right) == Some(false)
-    {
-        return Err(rule.dim_mismatch(&a, inner_left, &b, inner_right).into());
+    if let (Some(inner_left), Some(inner_right)) = (x.last(), inner_right) {
+        rule.same_dim(&a, inner_left, &b, inner_right)?;
     }
     let batch = |operand: &Operand, rank: usize| Operand {
         ty: TensorType {
