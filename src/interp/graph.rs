@@ -323,7 +323,7 @@ impl<'a> Run<'a> {
             let values = values.collect::<Result<_, _>>()?;
             return self.call(func, values);
         }
-        if let Some(prim) = Prim::find(&path) {
+        if let Some(prim) = Prim::find(&path).filter(|_| !prim::is_library_form(&path, expr)) {
             let call = prim::bind(prim, expr).map_err(fault)?;
             return self.prim(&call, base, frame);
         }

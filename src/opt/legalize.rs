@@ -13,12 +13,14 @@ use irc_syntax::{Diagnostic, Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtK
 use super::graph::bound_names;
 use super::{Changed, PassCx};
 use crate::check::expand::{Depth, Expander};
-use crate::check::prim::Prim;
+use crate::check::prim::{self, Prim};
 use crate::check::{FuncInfo, FuncScope};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
-    let wanted = |path: &str, _: &Expr| Prim::find(path).is_none();
+    let wanted = |path: &str, call: &Expr| {
+        Prim::find(path).is_none() || prim::is_library_form(path, call)
+    };
     expand_calls(module, cx, Depth::Full, &wanted)
 }
 

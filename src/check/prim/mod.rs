@@ -17,6 +17,8 @@ mod window;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use irc_syntax::Expr;
+
 pub(crate) use bind::unknown_dtype;
 pub use bind::{Bound, BoundCall, Items, bind, bind_infix, infix_prim, shape_dims};
 pub use infer::{Scope, infer};
@@ -358,6 +360,17 @@ fn index() -> &'static Index {
             .map(|(at, row)| (row.1, at))
             .collect(),
     })
+}
+
+/// Whether a call by a primitive's name is a library function's all the same: `R.nn.pad` in a mode other than constant.
+pub fn is_library_form(path: &str, call: &Expr) -> bool {
+    if path != "R.nn.pad" {
+        return false;
+    }
+    let positional = call.as_call().and_then(|(_, args)| args.get(2));
+    let positional = positional.filter(|arg| arg.name.is_none());
+    let mode = call.keyword("pad_mode").or(positional.map(|arg| &arg.value));
+    mode.and_then(Expr::as_str).is_some_and(|mode| mode != "constant")
 }
 
 impl Prim {
