@@ -113,7 +113,8 @@ impl Lift<'_> {
     fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
-            if !matches!(stmt.kind, StmtKind::If { .. }) {
+            // What is returned keeps its name: it is the output's.
+            if !matches!(stmt.kind, StmtKind::If { .. } | StmtKind::Return(_)) {
                 graph::substitute_stmt(&mut stmt, &self.alias);
             }
             match stmt.kind {

@@ -8,6 +8,7 @@ mod examples;
 mod hostile;
 mod kernel;
 mod laws;
+mod onnx;
 mod opt;
 mod reference;
 mod sections;
@@ -25,11 +26,12 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 8] = [
+const KINDS: [(&str, &str, Runner); 9] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
     ("check", "ir", check::run),
+    ("onnx", "ir", onnx::run),
     ("opt", "ir", opt::run),
     ("kernel", "vir", kernel::run),
     ("std", "ir", examples::run),

@@ -1,0 +1,78 @@
+"""Writes the models of the import tests beside this file. Needs onnx 1.23.2 and numpy."""
+
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = pathlib.Path(__file__).parent
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def value(name, shape, dtype=FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def constant(name, array):
+    return numpy_helper.from_array(np.asarray(array), name)
+
+
+def save(name, nodes, inputs, outputs, initializers=(), opset=17, functions=(), domains=(), ir=9):
+    graph = helper.make_graph(nodes, name, inputs, outputs, list(initializers))
+    opsets = [helper.make_opsetid("", opset)] if opset else []
+    opsets += [helper.make_opsetid(domain, 1) for domain in domains]
+    model = helper.make_model(graph, opset_imports=opsets, functions=list(functions))
+    model.ir_version = ir
+    if not opset:
+        del model.opset_import[:]
+    (HERE / f"{name}.onnx").write_bytes(model.SerializeToString())
+
+
+def main():
+    node = helper.make_node
+    weight = np.arange(24, dtype=np.float32).reshape(4, 1, 2, 3) / 8
+    save("conv", [node("Conv", ["x", "w", "b"], ["/c/out"], "c", pads=[0, 1, 0, 1]), node("Relu", ["/c/out"], ["y"])],
+         [value("x", ["batch", 1, 5, 5])], [value("y", None)],
+         [constant("w", weight), constant("b", np.float32([1, 2, 3, 4]))])
+    save("names", [node("Add", ["in:0", "for"], ["12"]), node("Identity", ["12"], ["out/1"])],
+         [value("in:0", ["n", None, "n + 1"]), value("for", ["n", 1, 1])], [value("out/1", None)])
+    save("shapes", [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]),
+                    node("Unsqueeze", ["n", "axis"], ["n1"]), node("Concat", ["n1", "rest"], ["t"], axis=0),
+                    node("Reshape", ["x", "t"], ["y"])],
+         [value("x", ["n", 2, 3])], [value("y", None)],
+         [constant("zero", np.int64(0)), constant("axis", np.int64([0])), constant("rest", np.int64([-1]))])
+    save("optional_outputs", [node("MaxPool", ["x"], ["", "where"], kernel_shape=[2]), node("Split", ["x"], ["a", "b"], axis=2)],
+         [value("x", [1, 1, 4])], [value("where", None, INT64), value("b", None)])
+    then = helper.make_graph([node("Add", ["x", "x"], ["t"])], "then", [], [value("t", None)])
+    other = helper.make_graph([node("Neg", ["x"], ["t"])], "else", [], [value("t", None)])
+    save("if", [node("If", ["c"], ["y"], then_branch=then, else_branch=other)],
+         [value("c", [1], BOOL), value("x", [2])], [value("y", None)])
+    double = helper.make_function("local", "Scale", ["a"], ["b"], [
+        node("Constant", [], ["k"], value_float=2.0), node("Mul", ["a", "k"], ["m"]),
+        onnx.helper.make_node("Identity", ["m"], ["b"])], [helper.make_opsetid("", 17)])
+    save("function", [node("Scale", ["x"], ["u"], domain="local"), node("Scale", ["u"], ["y"], domain="local")],
+         [value("x", [2])], [value("y", None)], functions=[double], domains=["local"])
+    save("unsorted", [node("Neg", ["t"], ["y"]), node("Abs", ["x"], ["t"])], [value("x", [2])], [value("y", None)])
+    save("bad_cycle", [node("Add", ["x", "q"], ["p"], "a"), node("Neg", ["p"], ["q"], "b")], [value("x", [2])], [value("q", None)])
+    save("bad_undefined", [node("Add", ["x", "gost"], ["y"], "a"), node("Neg", ["x"], ["ghost"])], [value("x", [2])], [value("y", None)])
+    save("bad_output", [node("Neg", ["x"], ["y"])], [value("x", [2])], [value("renamed", None)])
+    save("bad_opset", [node("Neg", ["x"], ["y"])], [value("x", [2])], [value("y", None)], opset=0)
+    save("bad_axis", [node("Softmax", ["x"], ["y"], "soft", axis=7)], [value("x", [2, 3])], [value("y", None)])
+    save("bad_operators", [node("Fused", ["x"], ["t"], "f", domain="com.example"), node("Blur", ["t"], ["u"], "g"), node("Blur", ["u"], ["y"], "h")],
+         [value("x", [2])], [value("y", None)], domains=["com.example"])
+    short = constant("w", np.float32([1, 2, 3, 4]))
+    short.raw_data = short.raw_data[:12]
+    save("bad_data", [node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", None)], [short])
+    outside = constant("w", np.float32([1, 2, 3, 4]))
+    outside.ClearField("raw_data")
+    outside.data_location = TensorProto.EXTERNAL
+    entry = outside.external_data.add()
+    entry.key, entry.value = "location", "sub/../../weights.bin"
+    save("bad_escape", [node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", None)], [outside])
+    (HERE / "bad_truncated.onnx").write_bytes((HERE / "conv.onnx").read_bytes()[:-20])
+    (HERE / "bad_html.onnx").write_text("<!DOCTYPE html><html><body>Not found</body></html>\n")
+
+
+if __name__ == "__main__":
+    main()
