@@ -3,6 +3,7 @@
 //! [`GraphScope`] is what the checker walks with, and what a pass types new expressions with: [`GraphScope::of_func`]
 //! starts from what a check found, [`GraphScope::infer`] types an expression, [`GraphScope::define`] binds a name.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::{DType, Diagnostic, Expr, ExprKind, FuncKind, Module, Name, Span};
@@ -404,9 +405,9 @@ impl<'a> GraphScope<'a> {
             return Type::Any;
         };
         for symbol in symbols_of(&ret) {
-            if !symbols.contains_key(&symbol) {
-                let fresh = self.fresh(&symbol);
-                symbols.insert(symbol, fresh);
+            if let Entry::Vacant(vacant) = symbols.entry(symbol) {
+                let fresh = self.fresh(vacant.key());
+                vacant.insert(fresh);
             }
         }
         substitute(&ret, &symbols)

@@ -18,7 +18,10 @@ use crate::check::prim::{self, Prim};
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut changed = false;
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         let mut names = NameSupply::of_func(func);
         let body = std::mem::take(&mut func.body);
@@ -27,7 +30,12 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     Changed::from(changed)
 }
 
-fn bind_in(stmts: Vec<Stmt>, info: &FuncInfo, names: &mut NameSupply, changed: &mut bool) -> Vec<Stmt> {
+fn bind_in(
+    stmts: Vec<Stmt>,
+    info: &FuncInfo,
+    names: &mut NameSupply,
+    changed: &mut bool,
+) -> Vec<Stmt> {
     let mut out = Vec::with_capacity(stmts.len());
     for mut stmt in stmts {
         match &mut stmt.kind {
@@ -76,20 +84,37 @@ impl Range {
             Some(end) => (first, end.clone()),
             None => (Expr::int(0), first),
         };
-        let step = call.operand("step").cloned().unwrap_or_else(|| Expr::int(1));
+        let step = call
+            .operand("step")
+            .cloned()
+            .unwrap_or_else(|| Expr::int(1));
         let is_tensor = |value: &Expr| {
-            value.as_name().is_some_and(|name| info.vars.get(name).is_some_and(|ty| ty.as_tensor().is_some()))
+            value.as_name().is_some_and(|name| {
+                info.vars
+                    .get(name)
+                    .is_some_and(|ty| ty.as_tensor().is_some())
+            })
         };
         if ![&start, &end, &step].into_iter().any(is_tensor) {
             return None;
         }
         let as_tensor = |value: Expr| match value.kind {
-            ExprKind::Int(_) | ExprKind::Float(_) => Some(Expr::call("R.const", [value, Expr::str(dtype.name())])),
+            ExprKind::Int(_) | ExprKind::Float(_) => {
+                Some(Expr::call("R.const", [value, Expr::str(dtype.name())]))
+            }
             _ if is_tensor(&value) || value.is_call_of("R.const") => Some(value),
             _ => None,
         };
         let (start, end, step) = (as_tensor(start)?, as_tensor(end)?, as_tensor(step)?);
-        Some(Self { name: name.clone(), length, dtype, start, end, step, span: value.span })
+        Some(Self {
+            name: name.clone(),
+            length,
+            dtype,
+            start,
+            end,
+            step,
+            span: value.span,
+        })
     }
 
     fn emit(self, names: &mut NameSupply, out: &mut Vec<Stmt>) {
@@ -108,7 +133,10 @@ impl Range {
         let steps = bind("steps", Expr::call("R.ceil", [steps]));
         let zero = Expr::call("R.const", [Expr::float(0.0), Expr::str("float64")]);
         let steps = bind("steps", Expr::call("R.maximum", [steps, zero]));
-        let count = bind("length", Expr::call("R.astype", [steps, Expr::str("int64")]));
+        let count = bind(
+            "length",
+            Expr::call("R.astype", [steps, Expr::str("int64")]),
+        );
         let one = Expr::call("R.shape", [Expr::list([Expr::int(1)])]);
         let count = bind("length", Expr::call("R.reshape", [count, one]));
         let shape = bind("shape", Expr::call("R.tensor_to_shape", [count]));

@@ -96,7 +96,7 @@ fn walks_domain(call: &BoundCall) -> Option<Vec<Expr>> {
 }
 
 fn collapse(func: &Func, info: &FuncInfo) -> Option<(Func, Collapsed)> {
-    let shape_of = |name: &Name| Some(info.vars.get(name)?.as_tensor()?.shape.clone()?);
+    let shape_of = |name: &Name| info.vars.get(name)?.as_tensor()?.shape.clone();
     let mut calls: Vec<(Name, BoundCall)> = Vec::new();
     let mut domain: Vec<Dim> = Vec::new();
     let mut matrix: Option<Name> = None;
@@ -169,13 +169,13 @@ fn forbid(merged: &mut [bool], domain: &[Dim], shape: &[Dim], is_left_operand: b
     let skip = rank - shape.len();
     // Whether the tensor walks an axis or repeats along it; an axis of extent 1 goes with the one before it.
     let mut walks: Vec<Option<bool>> = Vec::with_capacity(rank);
-    for axis in 0..rank {
+    for (axis, walked) in domain.iter().enumerate() {
         let extent = axis.checked_sub(skip).map(|at| &shape[at]);
         let state = if is_left_operand && axis == rank - 1 {
             Some(true)
-        } else if domain[axis].as_int() == Some(1) {
+        } else if walked.as_int() == Some(1) {
             walks.last().copied().flatten()
-        } else if extent == Some(&domain[axis]) {
+        } else if extent == Some(walked) {
             Some(true)
         } else if extent.is_none_or(|extent| extent.as_int() == Some(1)) {
             Some(false)

@@ -33,7 +33,11 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         if func.kind != FuncKind::Graph || func.attr("op_pattern").is_some() {
             continue;
         }
-        let num_input = cx.info.funcs.get(&func.name).map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx
+            .info
+            .funcs
+            .get(&func.name)
+            .map_or(func.params.len(), |info| info.num_input);
         let num_input = num_input.min(func.params.len());
         changed |= fold_func(func, num_input, cx.weights);
     }
@@ -60,7 +64,10 @@ fn fold_func(func: &mut Func, num_input: usize, weights: &mut Weights) -> bool {
         may_add: !func.is_private(),
         changed: false,
     };
-    let is_weight: Vec<Name> = func.params[num_input..].iter().map(|param| param.name.clone()).collect();
+    let is_weight: Vec<Name> = func.params[num_input..]
+        .iter()
+        .map(|param| param.name.clone())
+        .collect();
     let uses = count_uses(&func.body);
     let mut body = std::mem::take(&mut func.body);
     fold.block(&mut body, &is_weight, &uses);
@@ -71,8 +78,11 @@ fn fold_func(func: &mut Func, num_input: usize, weights: &mut Weights) -> bool {
     }
     for name in new {
         if let Some(weight) = weights.get(&name) {
-            let shape: Vec<crate::shape::Dim> =
-                weight.shape.iter().map(|&extent| crate::shape::Dim::from(extent)).collect();
+            let shape: Vec<crate::shape::Dim> = weight
+                .shape
+                .iter()
+                .map(|&extent| crate::shape::Dim::from(extent))
+                .collect();
             let ty = crate::check::Type::tensor(weight.dtype, shape);
             func.params.push(Param::new(&name, type_to_expr(&ty)));
         }

@@ -22,7 +22,9 @@ pub fn for_each_name(expr: &Expr, visit: &mut impl FnMut(&Name)) {
     match &expr.kind {
         ExprKind::Name(name) => visit(name),
         ExprKind::Attr { value, .. }
-            if value.as_name().is_some_and(|name| matches!(name.as_str(), "R" | "T" | "I" | "cls")) => {}
+            if value
+                .as_name()
+                .is_some_and(|name| matches!(name.as_str(), "R" | "T" | "I" | "cls")) => {}
         ExprKind::Attr { value, .. } | ExprKind::Unary { value, .. } | ExprKind::Starred(value) => {
             for_each_name(value, visit);
         }
@@ -349,7 +351,11 @@ pub fn bind_free_symbols(func: &mut Func) -> Vec<Name> {
     let mut read = BTreeSet::new();
     for param in &func.params {
         let Some(ty) = &param.ty else { continue };
-        let dims = ty.positional().next().and_then(Expr::as_items).unwrap_or_default();
+        let dims = ty
+            .positional()
+            .next()
+            .and_then(Expr::as_items)
+            .unwrap_or_default();
         bound.extend(dims.iter().filter_map(|dim| dim.as_name().cloned()));
         read.extend(names_in(ty));
     }
@@ -357,9 +363,13 @@ pub fn bind_free_symbols(func: &mut Func) -> Vec<Name> {
         for_each_expr(stmt, &mut |expr| read.extend(names_in(expr)));
     }
     read.extend(func.ret.iter().flat_map(names_in));
-    let free: Vec<Name> = read.into_iter().filter(|name| !bound.contains(name)).collect();
+    let free: Vec<Name> = read
+        .into_iter()
+        .filter(|name| !bound.contains(name))
+        .collect();
     for name in &free {
-        func.params.push(irc_syntax::Param::new(name, Expr::path("T.int64")));
+        func.params
+            .push(irc_syntax::Param::new(name, Expr::path("T.int64")));
     }
     free
 }

@@ -32,7 +32,10 @@ pub(super) fn expand_calls(
     wanted: &dyn Fn(&str, &Expr) -> bool,
 ) -> Changed {
     let mut changed = false;
-    for func in module.funcs_mut().filter(|func| func.kind == FuncKind::Graph) {
+    for func in module
+        .funcs_mut()
+        .filter(|func| func.kind == FuncKind::Graph)
+    {
         let mut info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         let mut expand = Expand {
             expander: Expander::new(cx.lib),
@@ -66,13 +69,27 @@ impl Expand<'_> {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
             match stmt.kind {
-                StmtKind::If { cond, then, orelse, else_trivia } => {
+                StmtKind::If {
+                    cond,
+                    then,
+                    orelse,
+                    else_trivia,
+                } => {
                     let then = self.block(then);
                     let orelse = self.block(orelse);
-                    stmt.kind = StmtKind::If { cond, then, orelse, else_trivia };
+                    stmt.kind = StmtKind::If {
+                        cond,
+                        then,
+                        orelse,
+                        else_trivia,
+                    };
                     out.push(stmt);
                 }
-                StmtKind::Assign { ref target, ref value, .. } => {
+                StmtKind::Assign {
+                    ref target,
+                    ref value,
+                    ..
+                } => {
                     let is_wanted = value.as_call().is_some_and(|(path, _)| {
                         self.expander.library().has(&path) && (self.wanted)(&path, value)
                     });
@@ -90,9 +107,14 @@ impl Expand<'_> {
     }
 
     fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
-        let base = bound_names(target).first().map_or("lv", |name| name.as_str()).to_owned();
+        let base = bound_names(target)
+            .first()
+            .map_or("lv", |name| name.as_str())
+            .to_owned();
         let mut scope = FuncScope::new(self.info);
-        let expansion = self.expander.expand(value, &base, self.depth, &mut scope, &mut self.names);
+        let expansion = self
+            .expander
+            .expand(value, &base, self.depth, &mut scope, &mut self.names);
         let expansion = match (expansion, target.as_name()) {
             (Ok(expansion), Some(name)) => expansion.bind_to(name),
             (Ok(expansion), None) => expansion,
@@ -127,11 +149,17 @@ impl Expand<'_> {
         for (name, item) in names.iter().zip(items) {
             let made_here = item.as_name().filter(|made| {
                 !renamed.contains_key(*made)
-                    && out.iter().any(|stmt| matches!(&stmt.kind, StmtKind::Assign { target, .. }
-                        if target.as_name() == Some(made)))
+                    && out.iter().any(|stmt| {
+                        matches!(&stmt.kind, StmtKind::Assign { target, .. }
+                        if target.as_name() == Some(made))
+                    })
                     && !names.contains(made)
             });
-            if let Some(ty) = item.as_name().and_then(|made| self.info.vars.get(made)).cloned() {
+            if let Some(ty) = item
+                .as_name()
+                .and_then(|made| self.info.vars.get(made))
+                .cloned()
+            {
                 self.info.vars.insert(name.clone(), ty);
             }
             match made_here.cloned() {

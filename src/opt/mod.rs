@@ -63,7 +63,13 @@ pub struct PassCx<'a> {
 impl<'a> PassCx<'a> {
     /// A context without types yet; the runner fills them in.
     pub fn new(lib: &'a Library, weights: &'a mut Weights, target: &'a Target) -> Self {
-        Self { lib, weights, target, info: Info::default(), diags: Vec::new() }
+        Self {
+            lib,
+            weights,
+            target,
+            info: Info::default(),
+            diags: Vec::new(),
+        }
     }
 
     /// Checks the module again.

@@ -97,12 +97,21 @@ fn copy_of(value: &Expr, info: &FuncInfo) -> Option<Expr> {
 fn owned_roots(stmts: &[Stmt]) -> BTreeMap<Name, Name> {
     let mut roots = BTreeMap::new();
     for stmt in stmts {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else { continue };
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            continue;
+        };
         if pattern_of(value).is_some() || value.is_call_of("R.call_tir") {
-            roots.extend(bound_names(target).into_iter().map(|name| (name.clone(), name)));
+            roots.extend(
+                bound_names(target)
+                    .into_iter()
+                    .map(|name| (name.clone(), name)),
+            );
         } else if value.is_call_of("R.reshape")
             && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
-            && let Some(root) = source.as_name().and_then(|source| roots.get(source)).cloned()
+            && let Some(root) = source
+                .as_name()
+                .and_then(|source| roots.get(source))
+                .cloned()
         {
             roots.insert(name.clone(), root);
         }

@@ -154,7 +154,8 @@ impl Planner<'_> {
                             let alloc = self.result(result)?;
                             out.push((at, Stmt::bind(result, alloc).at(stmt.span)));
                             let (_, shape) = self.tensor(&name)?;
-                            let view = Expr::call("R.reshape", [Expr::name(result), shape_value(&shape)]);
+                            let view =
+                                Expr::call("R.reshape", [Expr::name(result), shape_value(&shape)]);
                             out.push((at, Stmt::bind(&name, view).at(stmt.span)));
                             outs.push(Expr::name(&name));
                             continue;
@@ -176,7 +177,9 @@ impl Planner<'_> {
                     out.push((at, effect));
                 }
                 StmtKind::Assign { ref target, .. }
-                    if target.as_name().is_some_and(|name| shown.values().any(|result| result == name)) => {}
+                    if target
+                        .as_name()
+                        .is_some_and(|name| shown.values().any(|result| result == name)) => {}
                 _ => out.push((at, stmt)),
             }
             for storage in held.remove(&at).into_iter().flatten() {
@@ -314,12 +317,21 @@ fn shown_results(stmts: &[Stmt], results: &BTreeSet<Name>) -> BTreeMap<Name, Nam
     let mut roots: BTreeMap<Name, Name> = BTreeMap::new();
     let mut shown = BTreeMap::new();
     for stmt in stmts {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else { continue };
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            continue;
+        };
         if value.is_call_of("R.call_tir") {
-            roots.extend(bound_names(target).into_iter().map(|name| (name.clone(), name)));
+            roots.extend(
+                bound_names(target)
+                    .into_iter()
+                    .map(|name| (name.clone(), name)),
+            );
         } else if value.is_call_of("R.reshape")
             && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
-            && let Some(root) = source.as_name().and_then(|source| roots.get(source)).cloned()
+            && let Some(root) = source
+                .as_name()
+                .and_then(|source| roots.get(source))
+                .cloned()
         {
             if results.contains(name) && !results.contains(&root) {
                 shown.entry(root.clone()).or_insert_with(|| name.clone());

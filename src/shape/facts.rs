@@ -452,7 +452,7 @@ impl Facts {
             None => (self.get(name), 1),
         };
         let lo = facts.min.map_or(-INFINITE, |min| {
-            -i128::from(-(i128::from(min))).div_euclid(factor.into())
+            -(-i128::from(min)).div_euclid(factor.into())
         });
         let hi = facts
             .max
@@ -495,7 +495,7 @@ fn power_ends(ends: (i128, i128), power: u32) -> (i128, i128) {
     for _ in 1..power {
         product = multiply(product, ends);
     }
-    if power % 2 == 0 {
+    if power.is_multiple_of(2) {
         (product.0.max(0), product.1)
     } else {
         product

@@ -216,7 +216,8 @@ impl<'a> Cx<'a> {
     }
 
     /// `@R.function def name(…): …`
-    #[allow(clippy::too_many_arguments)]
+    // The grammar hands parameters over one by one, each boxed.
+    #[allow(clippy::too_many_arguments, clippy::vec_box)]
     pub fn func(
         &mut self,
         lo: u32,

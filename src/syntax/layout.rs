@@ -386,11 +386,11 @@ impl<'a> Layout<'a> {
                 block.elifs += 1;
                 self.block_weight += 1;
             }
-        } else if tok != Tok::Else {
-            if let Some(block) = self.blocks.last_mut() {
-                self.block_weight -= block.elifs;
-                block.elifs = 0;
-            }
+        } else if tok != Tok::Else
+            && let Some(block) = self.blocks.last_mut()
+        {
+            self.block_weight -= block.elifs;
+            block.elifs = 0;
         }
     }
 

@@ -103,7 +103,10 @@ impl<'a> Machine<'_, 'a> {
     fn has_dims(&mut self, value: &Value) -> bool {
         let typed = matches!(
             value,
-            Value::Expr(_, Type::Tensor(TensorType { value: Some(_), .. }) | Type::Shape(Some(_)))
+            Value::Expr(
+                _,
+                Type::Tensor(TensorType { value: Some(_), .. }) | Type::Shape(Some(_))
+            )
         );
         typed || !matches!(value, Value::Expr(..)) || self.constant(value).is_some()
     }

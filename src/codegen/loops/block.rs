@@ -37,6 +37,7 @@ pub fn split_axes<'s>(value: &'s Expr, reduce: &mut Vec<&'s Expr>, other: &mut V
 
 /// The elements that a block updates once for every round of loops that do not choose them: `(buffer, index, place)`.
 /// `None` where the block does anything else.
+#[allow(clippy::type_complexity)]
 pub fn reduction_targets(
     body: &[Stmt],
     loop_vars: &[Name],

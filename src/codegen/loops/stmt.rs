@@ -15,7 +15,8 @@ impl Lower<'_, '_> {
         let n_heap = self.heap.len();
         self.statements(stmts)?;
         // What a loop body allocates must not pile up.
-        for slot in self.heap[n_heap..].to_vec() {
+        for at in n_heap..self.heap.len() {
+            let slot = self.heap[at];
             self.free_slot(slot)?;
         }
         self.scope = scope;

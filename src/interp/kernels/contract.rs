@@ -191,9 +191,9 @@ pub(in crate::interp) fn conv(x: &Tensor, weight: &Tensor, attrs: &Conv) -> Done
     }
     geometry.outs = weight.shape[0] / geometry.groups;
     let end = three(&attrs.padding[rank..], 0);
-    for at in 0..3 {
+    for (at, end) in end.iter().enumerate().take(3) {
         let reach = geometry.dilation[at] * (geometry.kernel[at] - 1) + 1;
-        let room = geometry.size[at] + geometry.begin[at] + end[at] - reach;
+        let room = geometry.size[at] + geometry.begin[at] + end - reach;
         geometry.out[at] = (room.div_euclid(geometry.stride[at]) + 1).max(0);
     }
     let shape = result_shape(&geometry, rank);

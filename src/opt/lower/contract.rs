@@ -8,6 +8,7 @@ use crate::check::prim::BoundCall;
 use crate::shape::Dim;
 
 /// `out[…] = 0; out[…] = out[…] + a * b`, operands cast to the result's dtype where they differ.
+#[allow(clippy::too_many_arguments)]
 fn push_products(
     lower: &mut Lower,
     name: &Name,

@@ -251,7 +251,10 @@ fn number_of(value: &Expr) -> Option<f64> {
     match &value.kind {
         ExprKind::Str(text) => text.parse().ok(),
         ExprKind::Float(value) => Some(*value),
-        ExprKind::Unary { op: UnaryOp::Neg, value } => Some(-number_of(value)?),
+        ExprKind::Unary {
+            op: UnaryOp::Neg,
+            value,
+        } => Some(-number_of(value)?),
         ExprKind::Attr { .. } => match value.as_path()?.as_str() {
             "I.inf" => Some(f64::INFINITY),
             "I.nan" => Some(f64::NAN),

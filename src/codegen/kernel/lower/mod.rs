@@ -284,8 +284,7 @@ impl<'a> Lower<'a> {
                     ExprKind::Index { value, .. } => value.as_path().as_deref() == Some("T.let"),
                     _ => false,
                 });
-                let is_known =
-                    self.names.contains_key(name) || self.env.scalars.contains_key(name);
+                let is_known = self.names.contains_key(name) || self.env.scalars.contains_key(name);
                 if is_known && !is_let {
                     return None;
                 }
