@@ -66,7 +66,7 @@ pub struct Cover {
 /// Covers an extent with vectors of about `wide` lanes.
 pub fn cover(extent: &Expr, wide: i64) -> Cover {
     match int_of(extent) {
-        Some(len) if len <= wide => Cover {
+        Some(len) if 0 < len && len <= wide => Cover {
             lanes: len.max(1),
             steps: Expr::int(1),
             masked: false,
