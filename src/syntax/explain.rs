@@ -134,6 +134,11 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "A member of a tuple is taken by a number below the tuple's length.",
     ),
     (
+        "level",
+        "A pass leaves a module at a level: normal form, loops, scheduled or planned. Something in the module \
+         is not of the level it should be at.",
+    ),
+    (
         "link-fault",
         "The object that was made cannot be linked. This is a fault of irc: please report it with \
          the text.",
@@ -146,11 +151,6 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "missing-block",
         "A line that ends in `:` starts a block, so that at least one line indented deeper must follow. An empty \
          block is written `pass`.",
-    ),
-    (
-        "level",
-        "A pass leaves a module at a level: normal form, loops, scheduled or planned. Something in the module \
-         is not of the level it should be at.",
     ),
     (
         "not-a-shape",
