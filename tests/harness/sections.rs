@@ -66,10 +66,13 @@ impl Case {
     }
 }
 
+/// The keys of directives; other comments at the head of a section are its text.
+const KEYS: [&str; 2] = ["passes", "model"];
+
 fn directive(line: &str) -> Option<(String, String)> {
     let (key, value) = line.strip_prefix("# ")?.split_once(": ")?;
-    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-    is_key.then(|| (key.to_string(), value.to_string()))
+    KEYS.contains(&key)
+        .then(|| (key.to_string(), value.to_string()))
 }
 
 impl TestFile {
