@@ -487,3 +487,14 @@ pub fn constant_float(b: &mut Fb<'_>, value: f64, dtype: DType) -> Option<Value>
         _ => None,
     }
 }
+
+/// The number that a quoted literal stands for.
+pub fn parse_float(text: &str) -> Option<f64> {
+    match text {
+        "inf" | "+inf" | "infinity" => Some(f64::INFINITY),
+        "-inf" | "-infinity" => Some(f64::NEG_INFINITY),
+        "nan" => Some(f64::NAN),
+        "-nan" => Some(-f64::NAN),
+        _ => text.parse().ok(),
+    }
+}

@@ -10,6 +10,7 @@ mod cast;
 pub mod entry;
 mod expr;
 mod host;
+mod index;
 pub mod kernel;
 mod loops;
 mod lower;

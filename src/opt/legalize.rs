@@ -18,9 +18,8 @@ use crate::check::{FuncInfo, FuncScope};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
-    let wanted = |path: &str, call: &Expr| {
-        Prim::find(path).is_none() || prim::is_library_form(path, call)
-    };
+    let wanted =
+        |path: &str, call: &Expr| Prim::find(path).is_none() || prim::is_library_form(path, call);
     expand_calls(module, cx, Depth::Full, &wanted)
 }
 

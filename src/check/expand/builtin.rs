@@ -198,6 +198,7 @@ impl<'a> Machine<'_, 'a> {
     }
 
     /// Python's own functions; `None` when there is none of that name.
+    // tidy: table
     pub(super) fn builtin(
         &mut self,
         name: &str,

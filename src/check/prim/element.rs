@@ -175,7 +175,12 @@ pub(super) fn broadcast_to(rule: &mut Rule<'_>) -> Typed {
             }
             if from.as_int() != Some(1) && facts.prove_eq(from, to).is_none() {
                 let product = &(from - to) * &(from - 1);
-                if rule.scope.facts().prove_eq(&product, &Dim::int(0)).is_none() {
+                if rule
+                    .scope
+                    .facts()
+                    .prove_eq(&product, &Dim::int(0))
+                    .is_none()
+                {
                     rule.scope.must_agree(&product, &Dim::int(0));
                 }
             }

@@ -336,7 +336,8 @@ impl Rule<'_> {
     fn agree_or_one(&mut self, a: &Dim, b: &Dim) {
         let facts = self.scope.facts();
         let is_one = |dim: &Dim| facts.prove_eq(dim, &Dim::int(1));
-        if facts.prove_eq(a, b) == Some(true) || is_one(a) == Some(true) || is_one(b) == Some(true) {
+        if facts.prove_eq(a, b) == Some(true) || is_one(a) == Some(true) || is_one(b) == Some(true)
+        {
             return;
         }
         let mut product = a - b;

@@ -369,8 +369,11 @@ pub fn is_library_form(path: &str, call: &Expr) -> bool {
     }
     let positional = call.as_call().and_then(|(_, args)| args.get(2));
     let positional = positional.filter(|arg| arg.name.is_none());
-    let mode = call.keyword("pad_mode").or(positional.map(|arg| &arg.value));
-    mode.and_then(Expr::as_str).is_some_and(|mode| mode != "constant")
+    let mode = call
+        .keyword("pad_mode")
+        .or(positional.map(|arg| &arg.value));
+    mode.and_then(Expr::as_str)
+        .is_some_and(|mode| mode != "constant")
 }
 
 impl Prim {

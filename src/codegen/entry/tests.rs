@@ -193,7 +193,8 @@ fn entries_check_run_and_report() {
         });
         let (mut a, mut b) = ([0; 2], [0; 1]);
         let mut data = vec![0; 40];
-        let x = tensor(&mut data, &mut [10, 4]);
+        let mut extents = [10, 4];
+        let x = tensor(&mut data, &mut extents);
         assert_eq!(shapes(&x, 0, a.as_mut_ptr(), b.as_mut_ptr()), 0);
         assert_eq!((a, b), ([10, 4], [21]));
         assert_eq!(
@@ -205,8 +206,9 @@ fn entries_check_run_and_report() {
             (2, "main: `n` is 0, wanted is at least 1")
         );
         let status = {
-            let x = tensor(&mut data, &mut [8, 5]);
-            let (mut y, mut z) = (tensor(&mut [], &mut [8, 4]), tensor(&mut [], &mut [17]));
+            let (mut of_x, mut of_y, mut of_z) = ([8, 5], [8, 4], [17]);
+            let x = tensor(&mut data, &mut of_x);
+            let (mut y, mut z) = (tensor(&mut [], &mut of_y), tensor(&mut [], &mut of_z));
             main(&x, 0, &mut y, &mut z)
         };
         let want = "main: `x.shape[1]` is 5, wanted is 4: Tensor((n, 4), \"int64\")";

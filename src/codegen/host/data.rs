@@ -208,14 +208,11 @@ impl Host<'_, '_, '_> {
             None => None,
             Some(axis) => {
                 let rank = tensor.dims.len() as i64;
-                let axis = if axis < 0 { axis + rank } else { axis };
+                let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
+                let fault = || unsupported(span, "`R.unique` has an axis that the tensor has not");
                 Some(
-                    usize::try_from(axis)
-                        .ok()
-                        .filter(|axis| *axis < tensor.dims.len())
-                        .ok_or_else(|| {
-                            unsupported(span, "`R.unique` has an axis that the tensor has not")
-                        })?,
+                    axis.filter(|axis| *axis < tensor.dims.len())
+                        .ok_or_else(fault)?,
                 )
             }
         };
