@@ -198,7 +198,6 @@ impl<'a> Machine<'_, 'a> {
     }
 
     /// Python's own functions; `None` when there is none of that name.
-    // tidy: table
     pub(super) fn builtin(
         &mut self,
         name: &str,
@@ -206,6 +205,7 @@ impl<'a> Machine<'_, 'a> {
         args: &Args,
         frame: &Frame<'a>,
     ) -> Eval<Option<Value>> {
+        // tidy: table
         let first = args.first().map(|(_, value)| value.clone());
         let need = || {
             first
