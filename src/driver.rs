@@ -8,9 +8,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use irc_syntax::{
-    Diagnostic, Expr, ExprKind, Item, Module, SourceMap, Stmt, Visit, parse, print, visit,
-};
+use irc_syntax::uses::for_each_expr;
+use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, SourceMap, Stmt, parse, print};
 
 use crate::codegen::{self, Object, Target};
 use crate::library::Library;
@@ -429,17 +428,14 @@ pub fn build(
 
 /// Whether the tensors of a module have their places already.
 fn is_planned(module: &Module) -> bool {
-    struct Placed(bool);
-    impl Visit for Placed {
-        fn visit_expr(&mut self, expr: &Expr) {
-            self.0 |= expr.is_call_of("R.builtin.alloc_tensor")
+    module.funcs().any(|func| {
+        let mut placed = false;
+        for_each_expr(&func.body, &mut |expr| {
+            placed |= expr.is_call_of("R.builtin.alloc_tensor")
                 || expr.is_call_of("R.memory.alloc_tensor");
-            visit::walk_expr(self, expr);
-        }
-    }
-    let mut placed = Placed(false);
-    visit::walk_module(&mut placed, module);
-    placed.0
+        });
+        placed
+    })
 }
 
 /// Writes the shared object of an artefact.

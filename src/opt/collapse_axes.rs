@@ -9,9 +9,10 @@
 use std::collections::BTreeMap;
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::bound_names;
 use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind};
 
-use super::graph::{bound_names, returned};
+use super::graph::returned;
 use super::{Changed, PassCx};
 use crate::check::prim::{self, BoundCall, Prim};
 use crate::check::{FuncInfo, Type, type_to_expr};

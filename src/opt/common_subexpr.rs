@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use irc_syntax::uses::substitute_stmt;
 use irc_syntax::{Expr, ExprKind, Module, Name, Stmt, StmtKind, print_expr};
 
-use super::graph::{for_each_block, is_pure, substitute_stmt};
+use super::graph::{for_each_block, is_pure};
 use super::{Changed, PassCx};
 
 /// Runs the pass on every block of every graph function.

@@ -8,9 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use irc_syntax::uses::{bound_names, for_each_expr, for_each_name, for_each_read};
 use irc_syntax::{Expr, ExprKind, FuncKind, Item, Module, Name, Stmt, StmtKind};
 
-use super::graph::{bound_names, count_uses, for_each_expr, is_pure};
+use super::graph::{count_uses, is_pure};
 use super::{Changed, PassCx, set_num_input};
 
 /// Runs the pass.
@@ -76,7 +77,9 @@ fn sweep(stmts: &mut Vec<Stmt>, counts: &mut BTreeMap<Name, usize>) {
             _ => false,
         };
         if is_dead {
-            for_each_expr(&stmt, &mut |expr| forget(expr, counts));
+            for_each_read(std::slice::from_ref(&stmt), &mut |expr| {
+                forget(expr, counts)
+            });
         } else {
             kept.push(stmt);
         }
@@ -106,7 +109,7 @@ fn has_effect(stmts: &[Stmt]) -> bool {
 }
 
 fn forget(expr: &Expr, counts: &mut BTreeMap<Name, usize>) {
-    super::graph::for_each_name(expr, &mut |name| {
+    for_each_name(expr, &mut |name| {
         if let Some(count) = counts.get_mut(name) {
             *count = count.saturating_sub(1);
         }
@@ -125,36 +128,17 @@ fn sweep_funcs(module: &mut Module) {
         let Some(func) = module.find_func(&name) else {
             continue;
         };
-        for stmt in &func.body {
-            for_each_expr(stmt, &mut |expr| {
-                callees(expr, &mut |callee| {
-                    if reached.insert(callee.clone()) {
-                        work.push(callee);
-                    }
-                });
-            });
-        }
+        for_each_expr(&func.body, &mut |expr| {
+            if let ExprKind::Attr { value, name } = &expr.kind
+                && value.as_name().is_some_and(|base| *base == *"cls")
+                && reached.insert(name.clone())
+            {
+                work.push(name.clone());
+            }
+        });
     }
     module.items.retain(|item| match item {
         Item::Func(func) => reached.contains(&func.name),
         Item::Stmt(_) => true,
     });
-}
-
-/// Calls `visit` with every `f` of `cls.f` in an expression.
-pub(super) fn callees(expr: &Expr, visit: &mut impl FnMut(Name)) {
-    match &expr.kind {
-        ExprKind::Attr { value, name } if value.as_name().is_some_and(|base| *base == *"cls") => {
-            visit(name.clone());
-        }
-        ExprKind::Call { func, args } => {
-            callees(func, visit);
-            args.iter().for_each(|arg| callees(&arg.value, visit));
-        }
-        ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
-            items.iter().for_each(|item| callees(item, visit));
-        }
-        ExprKind::Attr { value, .. } => callees(value, visit),
-        _ => {}
-    }
 }

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use irc_syntax::uses::substitute_stmt;
 use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Param, Stmt, StmtKind};
 
 use super::graph::count_uses;
@@ -95,7 +96,7 @@ impl Fold<'_> {
         let mut kept = Vec::with_capacity(stmts.len());
         for mut stmt in stmts.drain(..) {
             if !self.map.is_empty() {
-                super::graph::substitute_stmt(&mut stmt, &self.map);
+                substitute_stmt(&mut stmt, &self.map);
             }
             match &mut stmt.kind {
                 StmtKind::If { then, orelse, .. } => {

@@ -13,9 +13,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::{bound_names, for_each_name, substitute};
 use irc_syntax::{Arg, Expr, Func, FuncKind, Item, Module, Name, Param, Stmt, StmtKind};
 
-use super::graph::{bound_names, count_uses, for_each_name, returned};
+use super::graph::{count_uses, returned};
 use super::pattern::{Pattern, pattern_of};
 use super::{Changed, PassCx};
 use crate::check::{FuncInfo, Type, type_to_expr};
@@ -474,7 +475,7 @@ impl<'a> Fuser<'a> {
                     func.params.push(Param::new(param, type_to_expr(ty)));
                 }
             });
-            super::graph::substitute(value, &map);
+            substitute(value, &map);
             for name in bound_names(target) {
                 let local = Expr::name(format!("lv{position}"));
                 map.insert(name, local.clone());

@@ -9,9 +9,9 @@
 use std::collections::BTreeSet;
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::bound_names;
 use irc_syntax::{Expr, FuncKind, Module, Name, Span, Stmt, StmtKind};
 
-use super::graph::bound_names;
 use super::{Changed, PassCx};
 use crate::check::{FuncInfo, Type, symbols_of};
 use crate::shape::{Dim, Facts};

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::{bound_names, substitute_stmt};
 use irc_syntax::{Diagnostic, Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
 
-use super::graph::bound_names;
 use super::{Changed, PassCx};
 use crate::check::expand::{Depth, Expander};
 use crate::check::prim::{self, Prim};
@@ -184,7 +184,7 @@ fn rename(out: &mut [Stmt], from: &Name, to: &Name) {
     });
     let Some(start) = start else { return };
     for stmt in &mut out[start..] {
-        super::graph::substitute_stmt(stmt, &map);
+        substitute_stmt(stmt, &map);
         if let StmtKind::Assign { target, .. } = &mut stmt.kind
             && target.as_name() == Some(from)
         {

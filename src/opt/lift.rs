@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use irc_syntax::uses::{bound_names, for_each_expr, substitute, substitute_stmt};
 use irc_syntax::{
     Diagnostic, Expr, ExprKind, FuncKind, Item, Module, Name, NameSupply, Stmt, StmtKind,
 };
@@ -84,15 +85,13 @@ fn check_heads(module: &Module, cx: &PassCx) -> check::Info {
 }
 
 fn has_onnx(stmts: &[Stmt]) -> bool {
-    stmts.iter().any(|stmt| {
-        let mut found = false;
-        graph::for_each_expr(stmt, &mut |expr| {
-            found |= expr
-                .as_call()
-                .is_some_and(|(path, _)| path.starts_with("onnx."));
-        });
-        found
-    })
+    let mut found = false;
+    for_each_expr(stmts, &mut |expr| {
+        found |= expr
+            .as_call()
+            .is_some_and(|(path, _)| path.starts_with("onnx."));
+    });
+    found
 }
 
 struct Lift<'a> {
@@ -115,7 +114,7 @@ impl Lift<'_> {
         for mut stmt in stmts {
             // What is returned keeps its name: it is the output's.
             if !matches!(stmt.kind, StmtKind::If { .. } | StmtKind::Return(_)) {
-                graph::substitute_stmt(&mut stmt, &self.alias);
+                substitute_stmt(&mut stmt, &self.alias);
             }
             match stmt.kind {
                 StmtKind::If { .. } => self.branch(stmt, &mut out),
@@ -232,7 +231,7 @@ impl Lift<'_> {
     }
 
     fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
-        let bound = graph::bound_names(target);
+        let bound = bound_names(target);
         let base = bound.first().map_or("lv", |name| name.as_str()).to_owned();
         let mut names = std::mem::take(&mut self.names);
         let mut scope = LiftScope {
@@ -281,7 +280,7 @@ impl Lift<'_> {
         self.taken.extend(expansion.types.keys().cloned());
         self.info.vars.extend(expansion.types);
         for mut stmt in expansion.stmts {
-            graph::substitute_stmt(&mut stmt, &self.alias);
+            substitute_stmt(&mut stmt, &self.alias);
             match &stmt.kind {
                 // An operator of ONNX that is said in terms of another.
                 StmtKind::Assign { target, value, .. } if self.is_wanted(value) => {
@@ -326,7 +325,7 @@ impl Lift<'_> {
         else {
             return;
         };
-        graph::substitute(&mut cond, &self.alias);
+        substitute(&mut cond, &self.alias);
         if let Some(Value::Tensor(known)) = self.operand(&cond) {
             let holds = known.to_i64s().first().is_some_and(|value| *value != 0);
             out.extend(self.block(if holds { then } else { orelse }));
@@ -371,7 +370,7 @@ impl Lift<'_> {
         }
         let rename = |mut stmts: Vec<Stmt>| {
             for stmt in &mut stmts {
-                graph::substitute_stmt(stmt, &renamed);
+                substitute_stmt(stmt, &renamed);
                 if let StmtKind::Assign { target, .. } = &mut stmt.kind
                     && let Some(inner) = target.as_name().and_then(|name| renamed.get(name))
                 {

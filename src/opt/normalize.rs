@@ -12,9 +12,9 @@
 use std::collections::BTreeMap;
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::{bound_names, substitute, substitute_stmt};
 use irc_syntax::{BinaryOp, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp};
 
-use super::graph::{bound_names, substitute, substitute_stmt};
 use super::{Changed, PassCx};
 use crate::check::{FuncInfo, Type};
 

@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::bound_names;
 use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
 
-use super::graph::bound_names;
 use super::pattern::pattern_of;
 use super::{Changed, PassCx};
 use crate::check::{FuncInfo, Type};

@@ -15,9 +15,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::bound_names;
 use irc_syntax::{DType, Diagnostic, Expr, Func, FuncKind, Module, Name, Stmt, StmtKind};
 
-use super::graph::{bound_names, count_uses, returned};
+use super::graph::{count_uses, returned};
 use super::{Changed, PassCx};
 use crate::check::{FuncInfo, Type};
 use crate::shape::Dim;

@@ -10,9 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use irc_syntax::uses::{bound_names, substitute_stmt};
 use irc_syntax::{DType, Expr, ExprKind, Module, Name, Stmt, StmtKind};
 
-use super::graph::{bound_names, for_each_block, substitute_stmt};
+use super::graph::for_each_block;
 use super::{Changed, PassCx};
 use crate::check::prim::{self, Binary, BoundCall, Prim, Unary};
 use crate::check::{Info, Type};

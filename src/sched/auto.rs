@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
-use irc_syntax::visit::walk_expr;
-use irc_syntax::{Expr, Func, Name, Stmt, StmtKind, Visit};
+use irc_syntax::uses::{for_each_expr, for_each_subexpr};
+use irc_syntax::{Expr, Func, Name, Stmt, StmtKind};
 
 use super::Target;
 use super::build::{
@@ -208,35 +208,25 @@ fn result_of(nest: &Nest) -> Option<Name> {
     super::vectorize::update_of(nest).map(|update| update.buffer)
 }
 
-#[derive(Default)]
-struct Used(BTreeSet<Name>);
-
-impl Visit for Used {
-    fn visit_expr(&mut self, expr: &Expr) {
-        self.0.extend(expr.as_name().cloned());
-        walk_expr(self, expr);
-    }
-}
-
 /// Every name in parts, but for what declarations declare.
 fn used_in<'a>(parts: impl Iterator<Item = &'a Part>) -> BTreeSet<Name> {
-    let mut used = Used::default();
+    let mut used = BTreeSet::new();
+    let mut take = |expr: &Expr| used.extend(expr.as_name().cloned());
     for part in parts {
         match part {
-            Part::Nest(nest) => nest
-                .init
-                .iter()
-                .chain(&nest.body)
-                .for_each(|stmt| used.visit_stmt(stmt)),
+            Part::Nest(nest) => {
+                for_each_expr(&nest.init, &mut take);
+                for_each_expr(&nest.body, &mut take);
+            }
             Part::Stmt(stmt) => match &stmt.kind {
                 StmtKind::Assign { target, value, .. } if target.as_name().is_some() => {
-                    used.visit_expr(value)
+                    for_each_subexpr(value, &mut take);
                 }
-                _ => used.visit_stmt(stmt),
+                _ => for_each_expr(std::slice::from_ref(stmt), &mut take),
             },
         }
     }
-    used.0
+    used
 }
 
 fn declares_any(stmt: &Stmt, names: &BTreeSet<Name>) -> bool {
@@ -254,17 +244,20 @@ fn is_declaration(value: &Expr) -> bool {
 
 /// Takes out declarations of buffers that nothing uses any more.
 fn drop_unused(func: &mut Func, params: &BTreeSet<Name>) {
-    let mut used = Used::default();
+    let mut used = BTreeSet::new();
+    let mut take = |expr: &Expr| used.extend(expr.as_name().cloned());
     for stmt in &func.body {
         match &stmt.kind {
-            StmtKind::Assign { value, .. } if is_declaration(value) => used.visit_expr(value),
-            _ => used.visit_stmt(stmt),
+            StmtKind::Assign { value, .. } if is_declaration(value) => {
+                for_each_subexpr(value, &mut take);
+            }
+            _ => for_each_expr(std::slice::from_ref(stmt), &mut take),
         }
     }
     func.body.retain(|stmt| match &stmt.kind {
         StmtKind::Assign { target, value, .. } if is_declaration(value) => target
             .as_name()
-            .is_none_or(|name| params.contains(name) || used.0.contains(name)),
+            .is_none_or(|name| params.contains(name) || used.contains(name)),
         _ => true,
     });
 }

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use irc_syntax::uses::mentions;
 use irc_syntax::visit::{walk_expr, walk_expr_mut, walk_stmt};
 use irc_syntax::{DType, Expr, ExprKind, Func, Name, Stmt, StmtKind, Visit, VisitMut};
 
@@ -260,20 +261,18 @@ impl Accesses {
 
 impl Visit for Accesses {
     fn visit_stmt(&mut self, stmt: &Stmt) {
-        if let StmtKind::Assign { target, value, .. } = &stmt.kind
-            && let ExprKind::Index { index, .. } = &target.kind
-        {
-            self.push(target, true);
-            index.iter().for_each(|expr| self.visit_expr(expr));
+        if let StmtKind::Assign { target, value, .. } = &stmt.kind {
+            // The type of a `let` is no access.
+            self.visit_target(target);
             self.visit_expr(value);
-            return;
+        } else {
+            walk_stmt(self, stmt);
         }
-        // The type of a `let` is no access.
-        if let StmtKind::Assign { value, .. } = &stmt.kind {
-            self.visit_expr(value);
-            return;
-        }
-        walk_stmt(self, stmt);
+    }
+
+    fn visit_target(&mut self, target: &Expr) {
+        self.push(target, true);
+        walk_expr(self, target);
     }
 
     fn visit_expr(&mut self, expr: &Expr) {
@@ -305,30 +304,16 @@ pub fn step_of(access: &Access, var: &Name) -> Step {
     let Some((last, outer)) = access.index.split_last() else {
         return Step::Still;
     };
-    if outer.iter().any(|expr| mentions(expr, var)) {
+    if outer.iter().any(|expr| mentions(expr, |name| name == var)) {
         return Step::Other;
     }
-    if !mentions(last, var) {
+    if !mentions(last, |name| name == var) {
         return Step::Still;
     }
     match Dim::from_expr(last) {
         Ok(dim) if !(&dim - &Dim::sym(var)).symbols().contains(var) => Step::One,
         _ => Step::Other,
     }
-}
-
-/// Whether a name occurs in an expression.
-pub fn mentions(expr: &Expr, name: &Name) -> bool {
-    struct Mentions<'a>(&'a Name, bool);
-    impl Visit for Mentions<'_> {
-        fn visit_expr(&mut self, expr: &Expr) {
-            self.1 |= expr.as_name() == Some(self.0);
-            walk_expr(self, expr);
-        }
-    }
-    let mut mentions = Mentions(name, false);
-    mentions.visit_expr(expr);
-    mentions.1
 }
 
 /// The buffers of a function: parameters and what its body declares at its head.

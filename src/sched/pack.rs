@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::mentioned;
 use irc_syntax::visit::{walk_expr, walk_expr_mut, walk_func, walk_func_mut};
 use irc_syntax::{
     DType, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Param, Visit, VisitMut,
@@ -195,26 +196,14 @@ fn repack_calls(
     let Repack { made, added, .. } = repack;
     func.params.extend(added);
     let replaced: BTreeSet<Name> = made.into_keys().map(|(name, _)| name).collect();
-    let mut uses = Uses::default();
-    func.body.iter().for_each(|stmt| uses.visit_stmt(stmt));
+    let used = mentioned(&func.body);
     let mut at = 0;
     func.params.retain(|param| {
         at += 1;
-        let gone =
-            at > num_input && replaced.contains(&param.name) && !uses.0.contains(&param.name);
+        let gone = at > num_input && replaced.contains(&param.name) && !used.contains(&param.name);
         !gone
     });
-    weights.retain(|name| !replaced.contains(name) || uses.0.contains(name));
-}
-
-#[derive(Default)]
-struct Uses(BTreeSet<Name>);
-
-impl Visit for Uses {
-    fn visit_expr(&mut self, expr: &Expr) {
-        self.0.extend(expr.as_name().cloned());
-        walk_expr(self, expr);
-    }
+    weights.retain(|name| !replaced.contains(name) || used.contains(name));
 }
 
 struct Repack<'a> {

@@ -17,14 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::same::is_identical_expr;
-use irc_syntax::visit::{walk_expr, walk_expr_mut};
-use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, Visit, VisitMut};
+use irc_syntax::uses::{for_each_subexpr, mentions};
+use irc_syntax::visit::walk_expr_mut;
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
 use super::Target;
 use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, vectorized};
-use super::nest::{
-    Access, Loop, Nest, Step, accesses, int_of, mentions, replace, replaced, step_of,
-};
+use super::nest::{Access, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of};
 use super::parallelize::{distribute, work_of};
 use super::vectorize::{
     Buffers, Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
@@ -180,7 +179,10 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
 }
 
 fn mentions_any(access: &Access, var: &Name) -> bool {
-    access.index.iter().any(|expr| mentions(expr, var))
+    access
+        .index
+        .iter()
+        .any(|expr| mentions(expr, |name| name == var))
 }
 
 /// How an access is packed: each of its axes is the vector axis or a reduction axis as a whole, or 0.
@@ -523,16 +525,11 @@ fn has_long_call(expr: &Expr) -> bool {
         "T.pow",
         "T.power",
     ];
-    struct Long(bool);
-    impl Visit for Long {
-        fn visit_expr(&mut self, expr: &Expr) {
-            self.0 |= LONG.iter().any(|path| expr.is_call_of(path));
-            walk_expr(self, expr);
-        }
-    }
-    let mut long = Long(false);
-    long.visit_expr(expr);
-    long.0
+    let mut long = false;
+    for_each_subexpr(expr, &mut |part| {
+        long |= LONG.iter().any(|path| part.is_call_of(path));
+    });
+    long
 }
 
 struct ReplaceExpr<'a> {

@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::same::is_identical_expr;
+use irc_syntax::uses::mentions;
 use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind};
 
 use super::Target;
 use super::build::{add, ceil_div, guarded, less, mul, serial, unrolled, vectorized};
-use super::nest::{Loop, Nest, Step, accesses, int_of, mentions, replaced, step_of};
+use super::nest::{Loop, Nest, Step, accesses, int_of, replaced, step_of};
 
 /// Types of the buffers in scope.
 pub type Buffers = BTreeMap<Name, (DType, Vec<Expr>)>;
@@ -37,7 +38,7 @@ pub fn is_kernel_code(stmts: &[Stmt], buffers: &Buffers) -> bool {
         let plain = access
             .index
             .iter()
-            .all(|expr| !lets.iter().any(|name| mentions(expr, name)));
+            .all(|expr| !mentions(expr, |name| lets.contains(&name)));
         let loads = buffers.get(&access.buffer).is_some_and(|(dtype, _)| {
             matches!(
                 dtype,

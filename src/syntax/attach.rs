@@ -7,6 +7,7 @@
 
 use crate::ast::*;
 use crate::layout::RawTrivia;
+use crate::visit::{VisitMut, walk_expr_mut, walk_stmt_mut};
 
 /// Gives every comment and blank line of a text to a node of its module.
 pub fn attach(module: &mut Module, text: &str, items: &[RawTrivia]) {
@@ -224,19 +225,6 @@ impl<'a> Attacher<'a> {
         let trivia = &mut stmt.trivia;
         trivia.leading = self.take_before(lo);
         match &mut stmt.kind {
-            StmtKind::Assign { target, ty, value } => {
-                for expr in [Some(target), ty.as_mut(), Some(value)]
-                    .into_iter()
-                    .flatten()
-                {
-                    self.expr(expr);
-                }
-            }
-            StmtKind::Declare { target, ty } => {
-                self.expr(target);
-                self.expr(ty);
-            }
-            StmtKind::Expr(value) => self.expr(value),
             StmtKind::If {
                 cond,
                 then,
@@ -278,23 +266,17 @@ impl<'a> Attacher<'a> {
                 trivia.dangling = self.block(body, limit);
                 return;
             }
-            StmtKind::Return(value) => {
-                if let Some(value) = value {
-                    self.expr(value);
-                }
-            }
-            StmtKind::Assert { cond, message } => {
-                self.expr(cond);
-                if let Some(message) = message {
-                    self.expr(message);
-                }
-            }
-            StmtKind::Func(_)
+            StmtKind::Assign { .. }
+            | StmtKind::Declare { .. }
+            | StmtKind::Expr(_)
+            | StmtKind::Return(_)
+            | StmtKind::Assert { .. }
+            | StmtKind::Func(_)
             | StmtKind::Break
             | StmtKind::Continue
             | StmtKind::Pass
             | StmtKind::Import(_)
-            | StmtKind::Error => {}
+            | StmtKind::Error => walk_stmt_mut(self, stmt),
         }
         self.hoist_before(hi);
         let trivia = &mut stmt.trivia;
@@ -374,43 +356,21 @@ impl<'a> Attacher<'a> {
                 let entries = items.iter_mut().map(|(key, value)| (key, Some(value)));
                 self.elements(entries.collect(), hi);
             }
-            ExprKind::Attr { value, .. }
-            | ExprKind::Unary { value, .. }
-            | ExprKind::Starred(value) => {
-                self.expr(value);
-            }
-            ExprKind::Slice { lo, hi, step } => {
-                for part in [lo, hi, step].into_iter().flatten() {
-                    self.expr(part);
-                }
-            }
-            ExprKind::Binary { lhs, rhs, .. } => {
-                self.expr(lhs);
-                self.expr(rhs);
-            }
-            ExprKind::IfElse { cond, then, orelse } => {
-                for part in [then, cond, orelse] {
-                    self.expr(part);
-                }
-            }
-            ExprKind::ListComp {
-                element,
-                target,
-                iter,
-                cond,
-            } => {
-                for part in [element, target, iter].into_iter().chain(cond) {
-                    self.expr(part);
-                }
-            }
-            ExprKind::Name(_)
+            ExprKind::Attr { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Starred(_)
+            | ExprKind::Slice { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::IfElse { .. }
+            | ExprKind::ListComp { .. }
+            | ExprKind::Name(_)
             | ExprKind::Int(_)
             | ExprKind::Float(_)
             | ExprKind::Str(_)
             | ExprKind::Bool(_)
             | ExprKind::None
             | ExprKind::Ellipsis
-            | ExprKind::Error => {}
+            | ExprKind::Error => walk_expr_mut(self, expr),
         }
         self.hoist_before(hi);
     }
@@ -444,6 +404,13 @@ impl<'a> Attacher<'a> {
                 expr.trivia = Some(Box::new(trivia));
             }
         }
+    }
+}
+
+/// What keeps no comments of its own is walked as every tree is.
+impl VisitMut for Attacher<'_> {
+    fn visit_expr(&mut self, expr: &mut Expr) {
+        self.expr(expr);
     }
 }
 

@@ -19,6 +19,7 @@ pub mod same;
 pub mod source;
 pub mod token;
 mod tvm;
+pub mod uses;
 pub mod visit;
 mod wording;
 

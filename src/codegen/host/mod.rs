@@ -152,7 +152,7 @@ pub fn inner_functions(module: &Module) -> Vec<Name> {
         .collect();
     let mut res: Vec<Name> = Vec::new();
     for func in module.funcs().filter(|func| func.kind == FuncKind::Graph) {
-        super::loops::for_each_expr(&func.body, &mut |expr| {
+        irc_syntax::uses::for_each_expr(&func.body, &mut |expr| {
             let Some((path, _)) = expr.as_call() else {
                 return;
             };

@@ -2,9 +2,10 @@
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
+use irc_syntax::same::is_identical_expr;
+use irc_syntax::uses::{for_each_subexpr, mentions};
 use irc_syntax::{Expr, ExprKind, Name, Span, Stmt, StmtKind};
 
-use super::walk;
 use crate::codegen::expr::Index;
 use crate::codegen::lower::{Binding, Lower, Res, unsupported};
 
@@ -56,7 +57,10 @@ pub fn reduction_targets(
                     index,
                 } => {
                     let name = buffer.as_name()?.clone();
-                    if index.iter().any(|idx| walk::mentions(idx, &hidden)) {
+                    if index
+                        .iter()
+                        .any(|idx| mentions(idx, |name| hidden.contains(name)))
+                    {
                         return None;
                     }
                     targets.push((name, index.clone(), stmt.span));
@@ -83,7 +87,7 @@ pub fn reduction_targets(
     // Every other use of a target must be the same element.
     let mut good = true;
     for value in values {
-        walk::exprs(value, &mut |part| {
+        for_each_subexpr(value, &mut |part| {
             if let ExprKind::Index {
                 value: buffer,
                 index,
@@ -93,7 +97,10 @@ pub fn reduction_targets(
                     .find(|(name, ..)| Some(name) == buffer.as_name())
             {
                 good &= wanted.len() == index.len()
-                    && wanted.iter().zip(index).all(|(a, b)| walk::same(a, b));
+                    && wanted
+                        .iter()
+                        .zip(index)
+                        .all(|(a, b)| is_identical_expr(a, b));
             }
         });
     }
@@ -322,7 +329,7 @@ impl Lower<'_, '_> {
         };
         for (name, expr) in names.iter().zip(exprs) {
             if let Some(name) = name.as_name()
-                && !walk::mentions(expr, loop_vars)
+                && !mentions(expr, |name| loop_vars.contains(name))
             {
                 self.bind_axis(name, expr)?;
             }

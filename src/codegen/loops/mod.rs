@@ -25,23 +25,6 @@ use super::{Cpu, cast};
 pub use buffer::{BufferDecl, read_decl};
 pub use nest::constant;
 
-/// Calls `found` for every expression in statements, nested ones too.
-pub fn for_each_expr(stmts: &[irc_syntax::Stmt], found: &mut dyn FnMut(&Expr)) {
-    for stmt in stmts {
-        let mut lists: Vec<&[irc_syntax::Stmt]> = Vec::new();
-        let mut list = Vec::new();
-        walk::parts(stmt, &mut |expr| list.push(expr), &mut |inner| {
-            lists.push(inner)
-        });
-        for expr in list {
-            walk::exprs(expr, &mut |part| found(part));
-        }
-        for inner in lists {
-            for_each_expr(inner, found);
-        }
-    }
-}
-
 /// One parameter of a prim_func.
 pub enum PrimParam {
     /// A pointer to the elements.

@@ -14,6 +14,8 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
+use irc_syntax::same::is_identical_expr;
+use irc_syntax::uses::mentions;
 use irc_syntax::{DType, Expr, ExprKind, Name, Span, Stmt, StmtKind};
 
 use super::walk;
@@ -178,14 +180,14 @@ fn find_reduction<'s>(loops: &[Loop], body: &'s [Stmt]) -> Option<(usize, Reduct
     let is_reduce = |var: &Name| {
         reduce_exprs
             .iter()
-            .any(|expr| walk::mentions(expr, std::slice::from_ref(var)))
+            .any(|expr| mentions(expr, |name| name == var))
     };
     let first = loops.iter().position(|level| is_reduce(&level.var))?;
     let tail = &loops[first..];
     let vars: Vec<Name> = tail.iter().map(|level| level.var.clone()).collect();
     let good = tail.iter().all(|level| is_reduce(&level.var) && level.kind != LoopKind::Parallel)
         // Nothing but reduction axes may depend on these loops.
-        && !other_exprs.iter().any(|expr| walk::mentions(expr, &vars))
+        && !other_exprs.iter().any(|expr| mentions(expr, |name| vars.contains(name)))
         // The first round of the nest must be the first round of every axis.
         && reduce_exprs.iter().all(|expr| expr.as_name().is_some() || constant(expr).is_some())
         && tail.iter().all(|level| level.lo.is_none());
@@ -468,7 +470,11 @@ impl Lower<'_, '_> {
             .find(|item| {
                 item.buffer == *buffer
                     && item.index.len() == index.len()
-                    && item.index.iter().zip(index).all(|(a, b)| walk::same(a, b))
+                    && item
+                        .index
+                        .iter()
+                        .zip(index)
+                        .all(|(a, b)| is_identical_expr(a, b))
             })
             .map(|item| (item.var, item.dtype))
     }

@@ -4,16 +4,16 @@
 //! values on the caller's stack that holds every register the body's names stand for. Stack buffers of the caller are
 //! passed by address. Inside, parallel loops run serially.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Function, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use irc_syntax::uses::{for_each_subexpr, mentioned};
 use irc_syntax::{DType, Name, Stmt};
 
 use super::nest::Loop;
-use super::walk;
 use crate::codegen::arith::Val;
 use crate::codegen::kernel;
 use crate::codegen::lower::{Binding, Buffer, Extent, Lower, Res, Storage};
@@ -45,14 +45,13 @@ impl Closure {
 impl Lower<'_, '_> {
     /// Runs a loop on the pool; serially where the body uses what lives in registers.
     pub fn parallel_loop(&mut self, level: &Loop, inner: &[Loop], body: &[Stmt]) -> Res<()> {
-        let mut names = BTreeSet::new();
-        walk::names_of(body, &mut names);
+        let mut names = mentioned(body);
         for level in inner {
             for expr in [Some(&level.hi), level.lo.as_ref(), level.step.as_ref()]
                 .into_iter()
                 .flatten()
             {
-                walk::exprs(expr, &mut |part| names.extend(part.as_name().cloned()));
+                for_each_subexpr(expr, &mut |part| names.extend(part.as_name().cloned()));
             }
         }
         // Kernel regions inside compute addresses from the extents' names.
@@ -63,7 +62,7 @@ impl Lower<'_, '_> {
                     .iter()
                     .chain(buffer.stride_exprs.iter().flatten())
                 {
-                    walk::exprs(expr, &mut |part| names.extend(part.as_name().cloned()));
+                    for_each_subexpr(expr, &mut |part| names.extend(part.as_name().cloned()));
                 }
             }
         }
@@ -193,10 +192,8 @@ impl Lower<'_, '_> {
 
     /// Hands a marked region to the kernel emitter; `false` when it does not take it.
     pub fn kernel_region(&mut self, body: &[Stmt]) -> Res<bool> {
-        let mut names = BTreeSet::new();
-        walk::names_of(body, &mut names);
         let mut env = kernel::Env::default();
-        for name in names {
+        for name in mentioned(body) {
             match self.scope.get(&name) {
                 Some(Binding::Buffer(buffer)) => {
                     if matches!(buffer.storage, Storage::Registers(_)) {
@@ -207,7 +204,7 @@ impl Lower<'_, '_> {
                         .iter()
                         .chain(buffer.stride_exprs.iter().flatten())
                     {
-                        walk::exprs(expr, &mut |part| {
+                        for_each_subexpr(expr, &mut |part| {
                             let Some(name) = part.as_name() else { return };
                             let dtype = match self.scope.get(name) {
                                 Some(Binding::Value(val)) => val.dtype,

@@ -142,8 +142,7 @@ impl Lower<'_, '_> {
             match &*path {
                 "T.sblock_alloc_buffer" | "T.alloc_buffer" | "T.alloc_local" | "T.alloc_shared" => {
                     let decl = read_decl(value, 0)?;
-                    let mut constants = self.constant_names();
-                    let registers = walk::has_constant_indices(rest, name, &mut constants);
+                    let registers = walk::has_constant_indices(rest, name, self.constant_names());
                     return self.alloc_buffer(name, &decl, registers);
                 }
                 "T.decl_buffer" => return self.decl_buffer(name, value),

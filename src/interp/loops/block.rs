@@ -3,8 +3,8 @@
 //! `T.init` runs in the rounds where every reduction axis is at its least value. Where the loops right above a block are
 //! exactly its reduction axes, it runs once before them instead, so that a reduction over nothing has its initial value.
 
-use irc_syntax::visit::walk_expr;
-use irc_syntax::{Expr, Name, Stmt, StmtKind, Visit};
+use irc_syntax::uses::mentions;
+use irc_syntax::{Expr, Name, Stmt, StmtKind};
 
 use super::Compiler;
 use super::expr::IntCode;
@@ -184,9 +184,9 @@ impl Compiler {
         let fits = n_reduce > 0
             && reduced.len() == n_reduce
             && vars[n_outer..].iter().all(|var| reduced.contains(var))
-            && all
-                .iter()
-                .all(|axis| axis.is_reduce || !uses(axis.bound, &vars[n_outer..]));
+            && all.iter().all(|axis| {
+                axis.is_reduce || !mentions(axis.bound, |name| vars[n_outer..].contains(&name))
+            });
         if !fits {
             return Ok(None);
         }
@@ -246,26 +246,4 @@ fn predicate(stmt: &Stmt) -> Option<&Expr> {
         StmtKind::Expr(call) if call.is_call_of("T.where") => call.positional().next(),
         _ => None,
     }
-}
-
-/// Whether an expression has one of the names in it.
-fn uses(expr: &Expr, names: &[&Name]) -> bool {
-    struct Uses<'a> {
-        names: &'a [&'a Name],
-        found: bool,
-    }
-    impl Visit for Uses<'_> {
-        fn visit_expr(&mut self, expr: &Expr) {
-            self.found |= expr
-                .as_name()
-                .is_some_and(|name| self.names.contains(&name));
-            walk_expr(self, expr);
-        }
-    }
-    let mut uses = Uses {
-        names,
-        found: false,
-    };
-    uses.visit_expr(expr);
-    uses.found
 }

@@ -22,12 +22,13 @@ mod window;
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
+use irc_syntax::uses::{bound_names, for_each_read, names_read};
 use irc_syntax::{
     Arg, DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Param, Stmt,
     StmtKind,
 };
 
-use super::graph::{bound_names, returned};
+use super::graph::returned;
 use super::{Changed, PassCx};
 use crate::check::prim::{self, BoundCall, Prim};
 use crate::check::{FuncInfo, Type, type_to_expr};
@@ -433,9 +434,8 @@ fn free_symbols(body: &[Stmt], prim: &Func) -> BTreeSet<Name> {
     probe.body = body.to_vec();
     let bound = super::graph::names_of(&probe);
     let mut free = BTreeSet::new();
-    let mut visit = |expr: &Expr| free.extend(super::graph::names_in(expr));
-    body.iter()
-        .for_each(|stmt| super::graph::for_each_expr(stmt, &mut visit));
+    let mut visit = |expr: &Expr| free.extend(names_read(expr));
+    for_each_read(body, &mut visit);
     for param in &prim.params {
         param.ty.iter().for_each(&mut visit);
     }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use irc_syntax::uses::{bound_names, for_each_expr, mentions};
 use irc_syntax::{BinaryOp, Expr, ExprKind, Name, Stmt, StmtKind, UnaryOp};
 
 use super::super::affine::{Atom, Poly};
@@ -523,7 +524,7 @@ impl Lower<'_> {
         let mut found = Vec::new();
         let mut inner = BTreeSet::new();
         each_stmt(stmts, &mut |stmt| match &stmt.kind {
-            StmtKind::For { target, .. } => bound_names(target, &mut inner),
+            StmtKind::For { target, .. } => inner.extend(bound_names(target)),
             StmtKind::Assign { target, .. } => {
                 if let Some(name) = target.as_name() {
                     inner.insert(name.clone());
@@ -567,26 +568,18 @@ impl Lower<'_> {
         found: &mut Vec<Bound>,
     ) {
         let mut comparisons = Vec::new();
-        each_stmt(body, &mut |stmt| {
-            let mut visit = Comparisons(Vec::new());
-            match &stmt.kind {
-                StmtKind::If { cond, .. } => irc_syntax::Visit::visit_expr(&mut visit, cond),
-                StmtKind::Assign { value, .. } => irc_syntax::Visit::visit_expr(&mut visit, value),
-                _ => {}
+        for_each_expr(body, &mut |expr| {
+            if let Some((op, a, b)) = comparison(expr) {
+                comparisons.push((op, a.clone(), b.clone()));
             }
-            comparisons.extend(visit.0);
         });
         let shadowed = self
             .names
             .insert(name.clone(), Bind::Val(Val::Int(Poly::atom(LANE))));
         for (op, a, b) in comparisons {
-            let known = [&a, &b].iter().all(|side| {
-                let mut names = BTreeSet::new();
-                bound_names(side, &mut names);
-                names
-                    .iter()
-                    .all(|other| other == name || !inner.contains(other))
-            });
+            let known = [&a, &b]
+                .iter()
+                .all(|side| !mentions(side, |other| other != name && inner.contains(other)));
             if !known {
                 continue;
             }
@@ -620,32 +613,6 @@ pub(super) fn last_full(bound: &Bound, var: Atom) -> Option<(Poly, i64)> {
     let (step, rest) = bound.below.split(var)?;
     let step = -step.as_constant()?;
     (step > 0).then_some((rest.add_constant(-bound.extent), step))
-}
-
-/// Every comparison of two expressions inside one.
-struct Comparisons(Vec<(CmpOp, Expr, Expr)>);
-
-impl irc_syntax::Visit for Comparisons {
-    fn visit_expr(&mut self, expr: &Expr) {
-        if let Some((op, a, b)) = comparison(expr) {
-            self.0.push((op, a.clone(), b.clone()));
-        }
-        irc_syntax::visit::walk_expr(self, expr);
-    }
-}
-
-/// The names in an expression.
-pub(super) fn bound_names(expr: &Expr, found: &mut BTreeSet<Name>) {
-    struct Names<'a>(&'a mut BTreeSet<Name>);
-    impl irc_syntax::Visit for Names<'_> {
-        fn visit_expr(&mut self, expr: &Expr) {
-            if let Some(name) = expr.as_name() {
-                self.0.insert(name.clone());
-            }
-            irc_syntax::visit::walk_expr(self, expr);
-        }
-    }
-    irc_syntax::Visit::visit_expr(&mut Names(found), expr);
 }
 
 /// The sides of a comparison.

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use irc_syntax::uses::{for_each_expr, mentions};
 use irc_syntax::{Expr, ExprKind, Name, Stmt, StmtKind};
 
 use super::super::affine::{Atom, Poly};
 use super::super::vir::{CmpOp, Inst, IntOp, Src};
-use super::cond::{Bound, Cond, bound_names, last_full};
+use super::cond::{Bound, Cond, last_full};
 use super::value::Val;
 use super::{AtomInfo, AtomKind, Bind, FrameKind, LANE, Loop, Lower, each_stmt};
 
@@ -134,23 +135,17 @@ impl Lower<'_> {
 
     /// Whether the variable indexes a register array.
     fn must_unroll(&self, name: &Name, body: &[Stmt]) -> bool {
-        struct Indexed<'a>(&'a BTreeSet<Name>, &'a Name, bool);
-        impl irc_syntax::Visit for Indexed<'_> {
-            fn visit_expr(&mut self, expr: &Expr) {
-                if let ExprKind::Index { value, index } = &expr.kind
-                    && value.as_name().is_some_and(|array| self.0.contains(array))
-                {
-                    let mut names = BTreeSet::new();
-                    index.iter().for_each(|at| bound_names(at, &mut names));
-                    self.2 |= names.contains(self.1);
-                }
-                irc_syntax::visit::walk_expr(self, expr);
+        let mut indexes = false;
+        for_each_expr(body, &mut |expr| {
+            if let ExprKind::Index { value, index } = &expr.kind
+                && value
+                    .as_name()
+                    .is_some_and(|array| self.local_names.contains(array))
+            {
+                indexes |= index.iter().any(|at| mentions(at, |other| other == name));
             }
-        }
-        let mut visit = Indexed(&self.local_names, name, false);
-        body.iter()
-            .for_each(|stmt| irc_syntax::Visit::visit_stmt(&mut visit, stmt));
-        visit.2
+        });
+        indexes
     }
 
     fn vectorize(&mut self, name: &Name, extent: i64, body: &[Stmt]) -> Option<()> {
@@ -426,22 +421,14 @@ struct SerialBody<'a> {
 impl SerialBody<'_> {
     /// Whether some of the code is conditional.
     fn has_branch(&self) -> bool {
-        struct Branches(bool);
-        impl irc_syntax::Visit for Branches {
-            fn visit_stmt(&mut self, stmt: &Stmt) {
-                self.0 |= matches!(stmt.kind, StmtKind::If { .. });
-                irc_syntax::visit::walk_stmt(self, stmt);
-            }
-            fn visit_expr(&mut self, expr: &Expr) {
-                self.0 |= expr.is_call_of("T.if_then_else");
-                irc_syntax::visit::walk_expr(self, expr);
-            }
-        }
-        let mut visit = Branches(false);
-        self.stmts
-            .iter()
-            .for_each(|stmt| irc_syntax::Visit::visit_stmt(&mut visit, stmt));
-        visit.0
+        let mut conditional = false;
+        each_stmt(self.stmts, &mut |stmt| {
+            conditional |= matches!(stmt.kind, StmtKind::If { .. });
+        });
+        for_each_expr(self.stmts, &mut |expr| {
+            conditional |= expr.is_call_of("T.if_then_else");
+        });
+        conditional
     }
 
     fn is_innermost(&self) -> bool {
