@@ -36,6 +36,9 @@ pub struct Args {
     /// Where weights go: auto (beside the library above 256 MiB), embed, sidecar
     #[arg(long, value_name = "PLACE", default_value = "auto", value_parser = ["auto", "embed", "sidecar"])]
     weights: String,
+    /// Say which marked regions the vector emitter took, and why not the others
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// What `--emit` makes.
@@ -148,6 +151,11 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
     stages.scheduled.clone_from(&artefact.program);
+    if args.verbose || args.emit.contains(&Kind::Scheduled) {
+        let manifest = serde_json::from_str(&artefact.object.interface.manifest);
+        let manifest: serde_json::Value = manifest.unwrap_or_default();
+        session.say(&super::info::describe_kernels(&manifest["kernels"]));
+    }
     if args.output.is_none() && args.emit.len() == 1 && args.emit[0].is_text() {
         write_stdout(text(args.emit[0], &artefact, &stages).as_bytes())?;
         return Ok(Exit::Good);

@@ -166,6 +166,28 @@ fn describe(facts: &Value) -> String {
             weights["count"], weights["bytes"]
         );
     }
+    res + &describe_kernels(&facts["kernels"])
+}
+
+/// How many regions are marked for the vector emitter, how many it took, and why not the others.
+pub fn describe_kernels(kernels: &Value) -> String {
+    let Some(n_regions) = kernels["regions"].as_u64() else {
+        return String::new();
+    };
+    let refused = kernels["refused"].as_array().map_or(&[][..], Vec::as_slice);
+    let n_refused: u64 = refused.iter().filter_map(|why| why["count"].as_u64()).sum();
+    let n_taken = n_regions.saturating_sub(n_refused);
+    let mut res = format!("kernels: {n_taken} of {n_regions} regions by the vector emitter\n");
+    for group in refused {
+        let text = |key: &str| group[key].as_str().unwrap_or_default();
+        let _ = writeln!(
+            res,
+            "  {:>4} not: {} (first in {})",
+            group["count"],
+            text("why"),
+            text("first")
+        );
+    }
     res
 }
 

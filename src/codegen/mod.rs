@@ -19,7 +19,7 @@ mod object;
 pub mod runtime;
 pub mod x64;
 
-pub use object::{Assembled, Assembler};
+pub use object::{Assembled, Assembler, Region};
 
 pub use crate::target::{Cpu, Target};
 
@@ -45,6 +45,8 @@ pub struct Object {
     pub weight_names: Vec<String>,
     /// The C header and the manifest.
     pub interface: entry::Interface,
+    /// The regions marked for the kernel emitter, and which of them it refused.
+    pub regions: Vec<Region>,
     /// Cranelift IR of every function, where the target asked for a listing.
     pub clif: String,
     /// Assembly of every function, where the target asked for a listing.
@@ -101,18 +103,16 @@ pub fn compile(
         .filter_map(|name| weights.get(name))
         .cloned()
         .collect();
-    let interface = entry::define(
-        &mut asm,
-        module,
-        info,
-        &entry::Facets::new(module, target, &placed),
-    )?;
+    let regions = std::mem::take(&mut asm.regions);
+    let facets = entry::Facets::new(module, target, &placed, &regions);
+    let interface = entry::define(&mut asm, module, info, &facets)?;
     let done = asm.finish()?;
     Ok(Object {
         bytes: done.bytes,
         weights: placed,
         weight_names: table,
         interface,
+        regions,
         clif: done.clif,
         asm: done.asm,
     })

@@ -40,6 +40,17 @@ pub struct Assembler {
     texts: BTreeMap<Vec<u8>, DataId>,
     fresh: usize,
     listing: bool,
+    /// The marked regions that have been met, in order.
+    pub regions: Vec<Region>,
+}
+
+/// A region marked for the kernel emitter, and what became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// The function and the block: `matmul:tile`.
+    pub place: String,
+    /// Why it went through Cranelift instead; `None` when the kernel emitter took it.
+    pub refusal: Option<String>,
 }
 
 /// What [`Assembler::finish`] hands out.
@@ -145,6 +156,7 @@ impl Assembler {
             texts: BTreeMap::new(),
             fresh: 0,
             listing: target.listing,
+            regions: Vec::new(),
         })
     }
 

@@ -1,5 +1,5 @@
 //! `tests/kernel`: a prim_func whose marked region becomes vector IR, in the part `vir 8` or `vir 16` by the number of
-//! lanes; `refused` when the region is not one for the emitter.
+//! lanes; `refused: …` says why the region is not one for the emitter.
 
 use super::Outcome;
 use super::sections::{Case, Part};
@@ -25,8 +25,8 @@ pub fn run(case: &Case, _path: &Path) -> Outcome {
             .and_then(|lanes| lanes.parse().ok());
         let lanes = lanes.ok_or("parts are called `vir 8` or `vir 16`")?;
         let text = match lower(region, &env, lanes) {
-            None => "refused".to_owned(),
-            Some((func, args)) => {
+            Err(why) => format!("refused: {why}"),
+            Ok((func, args)) => {
                 let text = vir_text::print(&func);
                 let back =
                     vir_text::parse(&text).map_err(|line| format!("line {line}:\n{text}"))?;

@@ -1,10 +1,12 @@
 //! The manifest: what a shared object holds, as JSON that tools read without running it.
 
+use std::collections::BTreeMap;
+
 use irc_syntax::{Module, Name};
 use serde_json::{Value, json};
 
 use super::describe::{Entry, Form, Kind, Slot};
-use crate::codegen::{Cpu, Target};
+use crate::codegen::{Cpu, Region, Target};
 use crate::shape::SymbolFacts;
 use crate::tensor::Weight;
 
@@ -19,11 +21,22 @@ pub struct Facets {
     pub n_weights: usize,
     /// Bytes of all of them.
     pub weight_bytes: usize,
+    /// Number of regions marked for the kernel emitter.
+    pub n_regions: usize,
+    /// Why it refused some of them: the reason, how many, and where the first is.
+    pub refused: BTreeMap<String, (usize, String)>,
 }
 
 impl Facets {
     /// What a module and a target say.
-    pub fn new(module: &Module, target: &Target, weights: &[Weight]) -> Self {
+    pub fn new(module: &Module, target: &Target, weights: &[Weight], regions: &[Region]) -> Self {
+        let mut refused: BTreeMap<String, (usize, String)> = BTreeMap::new();
+        for region in regions {
+            if let Some(why) = &region.refusal {
+                let entry = refused.entry(why.clone());
+                entry.or_insert_with(|| (0, region.place.clone())).0 += 1;
+            }
+        }
         let cpu = match target.cpu {
             Cpu::Portable => "portable",
             Cpu::V2 => "x86-64-v2",
@@ -38,6 +51,8 @@ impl Facets {
             target: format!("{} {cpu}", target.triple),
             n_weights: weights.len(),
             weight_bytes: weights.iter().map(|weight| weight.bytes().len()).sum(),
+            n_regions: regions.len(),
+            refused,
         }
     }
 }
@@ -48,11 +63,17 @@ pub fn print(entries: &[Entry], facets: &Facets) -> String {
         .iter()
         .map(|entry| (entry.name.clone(), function(entry)))
         .collect();
+    let refused: Vec<Value> = facets
+        .refused
+        .iter()
+        .map(|(why, (count, first))| json!({ "why": why, "count": count, "first": first }))
+        .collect();
     json!({
         "irc": env!("CARGO_PKG_VERSION"),
         "target": facets.target,
         "source_sha256": facets.source,
         "weights": { "count": facets.n_weights, "bytes": facets.weight_bytes },
+        "kernels": { "regions": facets.n_regions, "refused": refused },
         "functions": functions,
     })
     .to_string()

@@ -157,7 +157,7 @@ fn entries_check_run_and_report() {
         &mut asm,
         &module,
         &info,
-        &Facets::new(&module, &target, &[]),
+        &Facets::new(&module, &target, &[], &[]),
     )
     .expect("entries");
     let object = asm.finish().expect("compiles");

@@ -56,14 +56,21 @@ pub struct Kernel {
     pub args: Vec<KernelArg>,
 }
 
-/// The code of a region; `None` when the region or the instruction set is not one for this emitter.
-pub fn compile(region: &[Stmt], env: &Env, cpu: Cpu) -> Option<Kernel> {
-    let (func, args) = lower(region, env, x64::lanes(cpu)?)?;
-    let code = x64::compile(&func, cpu)?;
-    Some(Kernel { code, args })
+/// The code of a region.
+///
+/// # Errors
+/// Why the region is not one for this emitter.
+pub fn compile(region: &[Stmt], env: &Env, cpu: Cpu) -> Result<Kernel, String> {
+    let lanes = x64::lanes(cpu).ok_or("the instruction set has vectors of 128 bits only")?;
+    let (func, args) = lower(region, env, lanes)?;
+    let code = x64::compile(&func, cpu).ok_or("it needs more registers than there are")?;
+    Ok(Kernel { code, args })
 }
 
-/// The vector IR of a region for a number of lanes, and its arguments; `None` when the region is refused.
-pub fn lower(region: &[Stmt], env: &Env, lanes: u8) -> Option<(vir::Func, Vec<KernelArg>)> {
-    lower::lower(region, env, lanes)
+/// The vector IR of a region for a number of lanes, and its arguments.
+///
+/// # Errors
+/// The part of the text that is not for the emitter.
+pub fn lower(region: &[Stmt], env: &Env, lanes: u8) -> Result<(vir::Func, Vec<KernelArg>), String> {
+    lower::lower(region, env, lanes).map_err(|part| format!("{part} is not for the vector emitter"))
 }

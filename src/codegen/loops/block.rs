@@ -168,7 +168,10 @@ impl Lower<'_, '_> {
     pub fn with_block(&mut self, context: &Expr, target: Option<&Expr>, body: &[Stmt]) -> Res<()> {
         let path = context.as_call().map(|(path, _)| path).unwrap_or_default();
         match &*path {
-            "T.sblock" | "T.block" => self.block(body),
+            "T.sblock" | "T.block" => {
+                let name = context.positional().next().and_then(Expr::as_str);
+                self.block(name.unwrap_or_default(), body)
+            }
             "T.init" => Err(unsupported(
                 context.span,
                 "`T.init` stands at the head of a block",
@@ -182,11 +185,11 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn block(&mut self, body: &[Stmt]) -> Res<()> {
+    fn block(&mut self, name: &str, body: &[Stmt]) -> Res<()> {
         let scope = self.scope.clone();
         let skip_init = std::mem::replace(&mut self.skip_init, false);
         let done = if is_kernel(body) {
-            self.kernel_region(body)?
+            self.kernel_region(name, body)?
         } else {
             false
         };

@@ -14,6 +14,7 @@ use irc_syntax::uses::{for_each_subexpr, mentioned};
 use irc_syntax::{DType, Name, Stmt};
 
 use super::nest::Loop;
+use crate::codegen::Region;
 use crate::codegen::arith::Val;
 use crate::codegen::kernel;
 use crate::codegen::lower::{Binding, Buffer, Extent, Lower, Res, Storage};
@@ -191,13 +192,24 @@ impl Lower<'_, '_> {
     }
 
     /// Hands a marked region to the kernel emitter; `false` when it does not take it.
-    pub fn kernel_region(&mut self, body: &[Stmt]) -> Res<bool> {
+    pub fn kernel_region(&mut self, name: &str, body: &[Stmt]) -> Res<bool> {
+        let refusal = self.try_kernel_region(body)?.err();
+        let is_taken = refusal.is_none();
+        self.asm.regions.push(Region {
+            place: format!("{}:{name}", self.symbol.trim_start_matches("irc.")),
+            refusal,
+        });
+        Ok(is_taken)
+    }
+
+    /// The inner error is why the region is refused.
+    fn try_kernel_region(&mut self, body: &[Stmt]) -> Res<Result<(), String>> {
         let mut env = kernel::Env::default();
         for name in mentioned(body) {
             match self.scope.get(&name) {
                 Some(Binding::Buffer(buffer)) => {
                     if matches!(buffer.storage, Storage::Registers(_)) {
-                        return Ok(false);
+                        return Ok(Err(format!("`{name}` is kept in registers around it")));
                     }
                     for expr in buffer
                         .shape_exprs
@@ -240,8 +252,9 @@ impl Lower<'_, '_> {
                 None => {}
             }
         }
-        let Some(code) = kernel::compile(body, &env, self.cpu) else {
-            return Ok(false);
+        let code = match kernel::compile(body, &env, self.cpu) {
+            Ok(code) => code,
+            Err(why) => return Ok(Err(why)),
         };
         let mut args = Vec::with_capacity(code.args.len());
         for arg in &code.args {
@@ -253,7 +266,7 @@ impl Lower<'_, '_> {
         self.asm.define_raw(id, &code.code)?;
         let array = self.stack_array(&args);
         self.call(id, &[array]);
-        Ok(true)
+        Ok(Ok(()))
     }
 
     fn kernel_arg(&mut self, arg: &kernel::KernelArg) -> Res<Value> {

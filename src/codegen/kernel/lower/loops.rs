@@ -177,7 +177,10 @@ impl Lower<'_> {
             let here = self.b.block();
             let mut trial = self.clone();
             trial.asked = Some(BTreeSet::new());
-            trial.cut(body, begin, end)?;
+            if trial.cut(body, begin, end).is_none() {
+                self.blame = trial.blame;
+                return None;
+            }
             let mut asked = trial.asked.unwrap_or_default();
             asked.retain(|(_, poly)| {
                 poly.atoms().all(|atom| {

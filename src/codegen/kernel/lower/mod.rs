@@ -30,13 +30,18 @@ use super::affine::{Atom, Poly};
 use super::vir::{BinOp, Builder, CmpOp, Elem, Func, Inst, Reg, Ty};
 use super::{Env, KernelArg};
 
-/// The vector IR of a region and its arguments; `None` when the region is refused.
-pub fn lower(region: &[Stmt], env: &Env, lanes: u8) -> Option<(Func, Vec<KernelArg>)> {
+/// The vector IR of a region and its arguments.
+///
+/// # Errors
+/// The part of the text that is not for the emitter.
+pub fn lower(region: &[Stmt], env: &Env, lanes: u8) -> Result<(Func, Vec<KernelArg>), String> {
     let mut lower = Lower::new(env, lanes);
     find_stored(region, &mut lower.stored);
     find_locals(region, &mut lower.local_names);
-    lower.stmts(region)?;
-    Some((lower.b.finish(), lower.args))
+    if lower.stmts(region).is_none() {
+        return Err(lower.blame.unwrap_or_else(|| "an empty region".to_owned()));
+    }
+    Ok((lower.b.finish(), lower.args))
 }
 
 /// What a name stands for inside the region.
@@ -150,6 +155,8 @@ struct Lower<'a> {
     stored: BTreeSet<Name>,
     /// Names of register arrays anywhere in the region.
     local_names: BTreeSet<Name>,
+    /// The innermost part of the statement at hand that was not understood.
+    blame: Option<String>,
 }
 
 impl<'a> Lower<'a> {
@@ -186,6 +193,7 @@ impl<'a> Lower<'a> {
             chunk: None,
             stored: BTreeSet::new(),
             local_names: BTreeSet::new(),
+            blame: None,
         }
     }
 
@@ -238,6 +246,17 @@ impl<'a> Lower<'a> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Option<()> {
+        self.blame = None;
+        let done = self.stmt_parts(stmt);
+        if done.is_none() && self.blame.is_none() {
+            let text = irc_syntax::print_stmt(stmt);
+            let line = text.lines().next().unwrap_or_default();
+            self.blame = Some(format!("`{line}`"));
+        }
+        done
+    }
+
+    fn stmt_parts(&mut self, stmt: &Stmt) -> Option<()> {
         match &stmt.kind {
             StmtKind::Assign { target, ty, value } => self.assign(target, ty.as_ref(), value),
             StmtKind::For { target, iter, body } => self.for_loop(target, iter, body),

@@ -32,6 +32,14 @@ pub(super) enum Val {
 impl Lower<'_> {
     /// The value of an expression.
     pub(super) fn expr(&mut self, expr: &Expr) -> Option<Val> {
+        let value = self.expr_parts(expr);
+        if value.is_none() && self.blame.is_none() {
+            self.blame = Some(format!("`{}`", irc_syntax::print_expr(expr)));
+        }
+        value
+    }
+
+    fn expr_parts(&mut self, expr: &Expr) -> Option<Val> {
         match &expr.kind {
             ExprKind::Name(name) => match self.names.get(name) {
                 Some(Bind::Val(value)) => Some(value.clone()),
