@@ -25,6 +25,15 @@ const MAX_BINDINGS: usize = 1 << 20;
 /// How many nodes are named for one operator that is not supported.
 const MAX_LISTED: usize = 8;
 
+/// The nodes of an operator that nothing gives a meaning.
+#[derive(Default)]
+pub(super) struct Missing {
+    /// What each is called in messages.
+    pub(super) nodes: Vec<String>,
+    /// The name that a function for it would have, where a function could say it.
+    pub(super) path: Option<String>,
+}
+
 /// What the import needs to know of its surroundings.
 pub struct Options<'o> {
     /// Whether the library has an operator: its full name (`onnx.Conv`) and the version of its operator set.
@@ -204,7 +213,7 @@ pub(super) struct Importer<'m, 'a> {
     pub(super) renamed: BTreeMap<Name, String>,
     pub(super) symbols: Vec<Name>,
     /// Operators the library has not → the nodes that use them.
-    pub(super) missing: BTreeMap<String, Vec<String>>,
+    pub(super) missing: BTreeMap<String, Missing>,
     pub(super) unsupported: Vec<Diagnostic>,
     /// Functions being inlined.
     pub(super) calls: Vec<(&'m str, &'m str, &'m str)>,
@@ -283,7 +292,7 @@ impl<'m, 'a> Importer<'m, 'a> {
 
     /// The module, or everything that is not supported.
     fn finish(mut self, source: Source<'_>) -> Result<Imported, Failure> {
-        for (op, nodes) in &self.missing {
+        for (op, Missing { nodes, path }) in &self.missing {
             let mut listed = nodes
                 .iter()
                 .take(MAX_LISTED)
@@ -293,10 +302,20 @@ impl<'m, 'a> Importer<'m, 'a> {
             if nodes.len() > MAX_LISTED {
                 listed.push_str(&format!(" and {} more", nodes.len() - MAX_LISTED));
             }
-            self.unsupported.push(Diagnostic::error(
+            let fault = Diagnostic::error(
                 "onnx-unsupported",
                 format!("operator {op} is not supported; it is used by {listed}"),
-            ));
+            );
+            self.unsupported.push(match path {
+                Some(path) => fault.help(
+                    format!(
+                        "a function `@R.function(op=\"{path}\")` in a file that `--ops` names gives it \
+                         a meaning"
+                    ),
+                    None,
+                ),
+                None => fault,
+            });
         }
         if !self.unsupported.is_empty() {
             return Err(Failure {

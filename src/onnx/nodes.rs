@@ -129,7 +129,11 @@ impl<'m, 'a> Importer<'m, 'a> {
             } else {
                 format!("{}.{} (version {version})", node.domain, node.op)
             };
-            self.missing.entry(full).or_default().push(describe(node));
+            let missing = self.missing.entry(full).or_default();
+            missing.nodes.push(describe(node));
+            if is_legal && !has_graph {
+                missing.path = Some(path.to_owned());
+            }
             self.bind_outputs(node, scope);
             return Ok(());
         }
