@@ -1,72 +1,124 @@
-//! The scope of a checked function, for passes that type what they build.
+//! The scope of one function in the hands of a pass that types what it builds.
+//!
+//! In: what a check, or the heads of a function, say of its names. Grows as the pass binds names; `info` is then what the
+//! checker would find. It reports nothing: what has no type is `Type::Any`, and a call in error is `Type::Error`, which
+//! the next check explains.
 
-use irc_syntax::{Diagnostic, Expr, ExprKind, Name};
+use std::collections::{BTreeMap, BTreeSet};
+
+use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Name};
 
 use super::annotation::type_from_expr;
-use super::prim::{self, Prim, Scope};
-use super::types::{FuncInfo, Type};
+use super::expand::symbols_of;
+use super::prim::{self, MAX_CONTENT, Prim, Scope};
+use super::types::{FuncInfo, TensorType, Type};
 use crate::shape::{Dim, Facts, SymbolFacts};
+use crate::tensor::Tensor;
 
-/// Types of names, facts and fresh symbols of one function; fresh symbols are recorded in its info.
-pub struct FuncScope<'a> {
-    info: &'a mut FuncInfo,
+/// Types, facts, fresh symbols and known values of one function.
+#[derive(Default)]
+pub struct FuncScope {
+    /// Types of names and facts on symbols; fresh symbols are recorded here.
+    pub info: FuncInfo,
+    /// Names with a known value.
+    known: BTreeMap<Name, Tensor>,
+    /// Names that a fresh symbol may not have.
+    taken: BTreeSet<Name>,
 }
 
-impl<'a> FuncScope<'a> {
-    /// The scope of a function.
-    pub fn new(info: &'a mut FuncInfo) -> Self {
-        Self { info }
-    }
-
-    fn fresh_name(&self, base: &str) -> Name {
-        let mut at = 0;
-        let mut name = Name::from(base);
-        while self.is_taken(&name) {
-            at += 1;
-            name = Name::from(format!("{base}_{at}"));
+impl FuncScope {
+    /// The scope of a function of which this is known.
+    pub fn new(info: FuncInfo) -> Self {
+        let mut taken: BTreeSet<Name> = info.vars.keys().cloned().collect();
+        taken.extend(info.facts.symbols().map(|(symbol, _)| symbol.clone()));
+        taken.extend(info.vars.values().flat_map(symbols_of));
+        Self {
+            info,
+            known: BTreeMap::new(),
+            taken,
         }
-        name
     }
 
-    fn is_taken(&self, name: &Name) -> bool {
-        self.info.vars.contains_key(name)
-            || self.info.facts.symbols().any(|(symbol, _)| symbol == name)
-            || self.info.vars.values().any(|ty| {
-                let shape = ty.as_tensor().and_then(|tensor| tensor.shape.as_ref());
-                shape.is_some_and(|dims| dims.iter().any(|dim| dim.symbols().contains(name)))
-            })
+    /// Says that no fresh symbol may have these names.
+    pub fn take(&mut self, names: impl IntoIterator<Item = Name>) {
+        self.taken.extend(names);
+    }
+
+    /// The type of a name, where it has one.
+    pub fn var(&self, name: &Name) -> Option<&Type> {
+        self.info.vars.get(name)
+    }
+
+    /// Binds a name to a type, in place of what it had.
+    pub fn define(&mut self, name: &Name, ty: Type) {
+        self.taken.insert(name.clone());
+        self.info.vars.insert(name.clone(), ty);
+    }
+
+    /// Binds a name to a value.
+    pub fn know(&mut self, name: &Name, tensor: Tensor) {
+        let shape = tensor.shape.iter().map(|extent| Dim::from(*extent));
+        let has_content =
+            tensor.dtype.is_int() && tensor.shape.len() <= 1 && tensor.len() <= MAX_CONTENT;
+        let ty = TensorType {
+            value: has_content.then(|| tensor.to_i64s().into_iter().map(Dim::int).collect()),
+            ..TensorType::new(tensor.dtype, shape.collect())
+        };
+        self.define(name, Type::Tensor(ty));
+        self.known.insert(name.clone(), tensor);
+    }
+
+    /// The value of a name, where it is known.
+    pub fn known(&self, name: &Name) -> Option<&Tensor> {
+        self.known.get(name)
+    }
+
+    /// Forgets the value of a name that may also have another.
+    pub fn forget(&mut self, name: &Name) {
+        self.known.remove(name);
     }
 }
 
-impl Scope for FuncScope<'_> {
+impl Scope for FuncScope {
     fn type_of(&mut self, expr: &Expr) -> Type {
         match &expr.kind {
-            ExprKind::Name(name) => self
-                .info
-                .vars
-                .get(name)
-                .cloned()
-                .unwrap_or(Type::Scalar(irc_syntax::DType::I64)),
+            // What is no value of the function is a symbol.
+            ExprKind::Name(name) => self.var(name).cloned().unwrap_or(Type::Scalar(DType::I64)),
             ExprKind::Call { .. } => {
-                let prim = expr.as_call().and_then(|(path, _)| Prim::find(&path));
-                let typed = prim
-                    .map(|prim| prim::bind(prim, expr).and_then(|call| prim::infer(&call, self)));
-                match typed {
-                    Some(Ok(ty)) => ty,
-                    Some(Err(_)) => Type::Error,
-                    None => Type::Any,
-                }
+                let found = expr.as_call().and_then(|(path, _)| Prim::find(&path));
+                found.map_or(Type::Any, |prim| {
+                    prim::bind(prim, expr)
+                        .and_then(|call| prim::infer(&call, self))
+                        .unwrap_or(Type::Error)
+                })
             }
             ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
                 Type::Tuple(items.iter().map(|item| self.type_of(item)).collect())
             }
-            ExprKind::Int(_) => Type::Scalar(irc_syntax::DType::I64),
-            ExprKind::Float(_) => Type::Scalar(irc_syntax::DType::F32),
-            ExprKind::Bool(_) => Type::Scalar(irc_syntax::DType::Bool),
+            ExprKind::Index { value, index } => {
+                let at = index.first().and_then(Expr::as_int);
+                match (self.type_of(value), at.map(usize::try_from)) {
+                    (Type::Tuple(types), Some(Ok(at))) => {
+                        types.get(at).cloned().unwrap_or(Type::Any)
+                    }
+                    _ => Type::Any,
+                }
+            }
+            ExprKind::Int(_) => Type::Scalar(DType::I64),
+            ExprKind::Float(_) => Type::Scalar(DType::F32),
+            ExprKind::Bool(_) => Type::Scalar(DType::Bool),
             ExprKind::Str(_) => Type::Str,
             ExprKind::None => Type::Void,
             ExprKind::Error => Type::Error,
-            _ => Type::Any,
+            ExprKind::Ellipsis
+            | ExprKind::Attr { .. }
+            | ExprKind::Slice { .. }
+            | ExprKind::Dict(_)
+            | ExprKind::Unary { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::IfElse { .. }
+            | ExprKind::ListComp { .. }
+            | ExprKind::Starred(_) => Type::Any,
         }
     }
 
@@ -75,15 +127,26 @@ impl Scope for FuncScope<'_> {
     }
 
     fn fresh(&mut self, base: &str) -> Dim {
-        let name = self.fresh_name(base);
+        let mut at = 0;
+        let mut name = Name::from(base);
+        while !self.taken.insert(name.clone()) {
+            at += 1;
+            name = Name::from(format!("{base}_{at}"));
+        }
         self.info.facts.set(name.clone(), SymbolFacts::default());
         Dim::sym(name)
     }
 
     fn fresh_any_sign(&mut self, base: &str) -> Dim {
-        let name = self.fresh_name(base);
-        self.info.facts.set_any_sign(name.clone());
-        Dim::sym(name)
+        let dim = self.fresh(base);
+        if let Some(name) = dim.as_sym() {
+            self.info.facts.set_any_sign(name);
+        }
+        dim
+    }
+
+    fn constant(&self, expr: &Expr) -> Option<Tensor> {
+        self.known(expr.as_name()?).cloned()
     }
 
     fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {

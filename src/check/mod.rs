@@ -1,7 +1,7 @@
 //! The checker: what every name and expression is, and everything that is wrong with a module.
 //!
 //! [`check`] walks a module; [`prim`] has the primitives and their type rules, [`expand`] evaluates the functions of
-//! the library, [`GraphScope`] types expressions that a pass builds.
+//! the library, [`FuncScope`] types expressions that a pass builds.
 
 mod agree;
 pub mod annotation;
@@ -23,6 +23,5 @@ pub use annotation::{type_from_expr, type_to_expr};
 pub use expand::symbols_of;
 pub use func_scope::FuncScope;
 pub use module::check;
-pub use scope::{GraphScope, Signatures};
 pub use suggest::closest;
 pub use types::*;

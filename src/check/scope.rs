@@ -1,20 +1,20 @@
 //! Types of graph-level expressions among the names of one function.
 //!
-//! [`GraphScope`] is what the checker walks with, and what a pass types new expressions with: [`GraphScope::of_func`]
-//! starts from what a check found, [`GraphScope::infer`] types an expression, [`GraphScope::define`] binds a name.
+//! [`GraphScope`] is what the checker walks with; it reports what is wrong with an expression while it types it. Passes type
+//! what they build with [`super::FuncScope`], which reports nothing.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use irc_syntax::{DType, Diagnostic, Expr, ExprKind, FuncKind, Module, Name, Span};
+use irc_syntax::{DType, Diagnostic, Expr, ExprKind, FuncKind, Name, Span};
 
 use super::agree::{substitute, unify};
 use super::annotation::type_from_expr;
 use super::expand::{Expander, symbols_of};
 use super::prim::{self, BoundCall, Items, Prim, Scope};
-use super::signature::{Signature, from_info};
+use super::signature::Signature;
 use super::suggest::closest;
-use super::types::{FuncInfo, Info, TensorType, Type};
+use super::types::{TensorType, Type};
 use crate::library::Library;
 use crate::shape::{Dim, Facts, SymbolFacts};
 use crate::tensor::{Tensor, parse_const};
@@ -39,16 +39,6 @@ pub struct GraphScope<'a> {
     pub(super) effects: Vec<(Option<Span>, String)>,
 }
 
-/// The signatures that a [`GraphScope`] looks callees up in.
-pub struct Signatures(BTreeMap<Name, Signature>);
-
-impl Signatures {
-    /// Those of a checked module.
-    pub fn of(module: &Module, info: &Info) -> Self {
-        Self(from_info(module, info))
-    }
-}
-
 impl<'a> GraphScope<'a> {
     pub(super) fn new(lib: &'a Library, signatures: &'a BTreeMap<Name, Signature>) -> Self {
         Self {
@@ -64,40 +54,6 @@ impl<'a> GraphScope<'a> {
             broken: false,
             effects: Vec::new(),
         }
-    }
-
-    /// The scope of a function as a check found it; every name of the function is in it.
-    pub fn of_func(lib: &'a Library, signatures: &'a Signatures, func: &FuncInfo) -> Self {
-        let mut scope = Self::new(lib, &signatures.0);
-        for (name, ty) in &func.vars {
-            scope.symbols.extend(symbols_of(ty));
-            if matches!(ty, Type::Scalar(_)) {
-                scope.symbols.insert(name.clone());
-            }
-        }
-        scope.vars = func.vars.clone();
-        scope.facts = func.facts.clone();
-        scope.taken = scope
-            .symbols
-            .iter()
-            .chain(scope.vars.keys())
-            .cloned()
-            .collect();
-        scope
-    }
-
-    /// The type of an expression.
-    ///
-    /// # Errors
-    /// Gives the first fault in it.
-    pub fn infer(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {
-        let before = self.faults.len();
-        let ty = self.type_of(expr);
-        if self.faults.len() == before {
-            return Ok(ty);
-        }
-        let mut faults = self.faults.split_off(before);
-        Err(faults.swap_remove(0))
     }
 
     /// Binds a name, in place of what it was bound to.

@@ -6,7 +6,7 @@ use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name
 
 use super::annotation::type_from_expr;
 use super::prim;
-use super::types::{Info, TensorType, Type};
+use super::types::{TensorType, Type};
 
 /// A function as its callers see it.
 #[derive(Clone, Debug)]
@@ -76,25 +76,6 @@ pub(crate) fn signature(func: &Func, faults: &mut Vec<Diagnostic>) -> Signature 
         impure,
         span: func.name_span.or(func.span),
     }
-}
-
-/// Signatures as they were found by a check; for passes that type what they build.
-pub(crate) fn from_info(module: &Module, info: &Info) -> BTreeMap<Name, Signature> {
-    let one = |func: &Func| {
-        let known = info.funcs.get(&func.name)?;
-        let impure = func
-            .decorator_arg("pure")
-            .is_some_and(|pure| pure.kind == ExprKind::Bool(false));
-        let signature = Signature {
-            kind: func.kind,
-            params: known.params.clone(),
-            ret: known.ret.clone(),
-            impure,
-            span: None,
-        };
-        Some((func.name.clone(), signature))
-    };
-    module.funcs().filter_map(one).collect()
 }
 
 /// `T.Buffer((n, 4), "float32")` as the tensor type of its elements; scalars as scalars, handles as anything.

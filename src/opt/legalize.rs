@@ -35,11 +35,11 @@ pub(super) fn expand_calls(
         .funcs_mut()
         .filter(|func| func.kind == FuncKind::Graph)
     {
-        let mut info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
+        let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
         let mut expand = Expand {
             expander: Expander::new(cx.lib),
             names: NameSupply::of_func(func),
-            info: &mut info,
+            scope: FuncScope::new(info),
             depth,
             wanted,
             changed: false,
@@ -56,7 +56,7 @@ pub(super) fn expand_calls(
 struct Expand<'a> {
     expander: Expander<'a>,
     names: NameSupply,
-    info: &'a mut FuncInfo,
+    scope: FuncScope,
     depth: Depth,
     wanted: &'a dyn Fn(&str, &Expr) -> bool,
     changed: bool,
@@ -110,10 +110,9 @@ impl Expand<'_> {
             .first()
             .map_or("lv", |name| name.as_str())
             .to_owned();
-        let mut scope = FuncScope::new(self.info);
-        let expansion = self
-            .expander
-            .expand(value, &base, self.depth, &mut scope, &mut self.names);
+        let expansion =
+            self.expander
+                .expand(value, &base, self.depth, &mut self.scope, &mut self.names);
         let expansion = match (expansion, target.as_name()) {
             (Ok(expansion), Some(name)) => expansion.bind_to(name),
             (Ok(expansion), None) => expansion,
@@ -123,7 +122,9 @@ impl Expand<'_> {
             }
         };
         self.changed = true;
-        self.info.vars.extend(expansion.types);
+        for (name, ty) in expansion.types {
+            self.scope.define(&name, ty);
+        }
         let first = out.len();
         out.extend(expansion.stmts);
         if target.as_name().is_none() {
@@ -154,15 +155,12 @@ impl Expand<'_> {
                     })
                     && !names.contains(made)
             });
-            if let Some(ty) = item
-                .as_name()
-                .and_then(|made| self.info.vars.get(made))
-                .cloned()
-            {
-                self.info.vars.insert(name.clone(), ty);
+            let made = item.as_name().and_then(|made| self.scope.var(made));
+            if let Some(ty) = made.cloned() {
+                self.scope.define(name, ty);
             }
             match made_here.cloned() {
-                Some(made) if !is_param(self.info, &made) => {
+                Some(made) if !is_param(&self.scope.info, &made) => {
                     renamed.insert(made.clone(), Expr::name(name));
                     rename(out, &made, name);
                 }

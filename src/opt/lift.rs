@@ -10,7 +10,7 @@
 //! and pads are often the end of a chain of operators on constants, which is computed here. An `if` on a known
 //! condition is its branch. So this pass needs no types beforehand; it leaves those it found in `cx.info`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use irc_syntax::uses::{bound_names, for_each_expr, substitute, substitute_stmt};
 use irc_syntax::{
@@ -20,9 +20,8 @@ use irc_syntax::{
 use super::{Changed, PassCx, dead_code, graph};
 use crate::check::expand::{Depth, Expander, Expansion};
 use crate::check::prim::{self, Prim, Scope};
-use crate::check::{self, FuncInfo, TensorType, Type, type_from_expr, type_to_expr};
+use crate::check::{self, FuncScope, TensorType, Type, type_to_expr};
 use crate::interp::{Value, eval_prim};
-use crate::shape::{Dim, Facts, SymbolFacts};
 use crate::tensor::{Tensor, parse_const, print_const};
 
 /// Constants of up to this many elements are followed.
@@ -51,18 +50,17 @@ pub fn run_imported(
         let mut lift = Lift {
             expander: Expander::new(cx.lib),
             names: NameSupply::of_func(func),
-            info,
-            taken: graph::names_of(func),
-            known: BTreeMap::new(),
+            scope: FuncScope::new(info),
             alias: BTreeMap::new(),
             diags: Vec::new(),
             origins,
         };
+        lift.scope.take(graph::names_of(func));
         let body = std::mem::take(&mut func.body);
         func.body = lift.block(body);
         changed = true;
         cx.diags.append(&mut lift.diags);
-        cx.info.funcs.insert(func.name.clone(), lift.info);
+        cx.info.funcs.insert(func.name.clone(), lift.scope.info);
     }
     if changed && cx.diags.is_empty() {
         dead_code::run(module, cx);
@@ -97,11 +95,8 @@ fn has_onnx(stmts: &[Stmt]) -> bool {
 struct Lift<'a> {
     expander: Expander<'a>,
     names: NameSupply,
-    info: FuncInfo,
-    /// Names that a new symbol may not have.
-    taken: BTreeSet<Name>,
-    /// Small constants by name.
-    known: BTreeMap<Name, Tensor>,
+    /// The names met so far, with the values of small constants.
+    scope: FuncScope,
     /// Names that are other names.
     alias: BTreeMap<Name, Expr>,
     diags: Vec<Diagnostic>,
@@ -158,41 +153,19 @@ impl Lift<'_> {
                 if tensor.len() <= MAX_INLINE && tensor.strings.is_none() {
                     *value = print_const(&tensor).at(value.span);
                 }
-                self.know(&name, tensor);
+                self.scope.know(&name, tensor);
             } else if let ExprKind::Name(other) = &value.kind {
-                if let Some(tensor) = self.known.get(other).cloned() {
-                    self.know(&name, tensor);
+                if let Some(tensor) = self.scope.known(other).cloned() {
+                    self.scope.know(&name, tensor);
                 }
                 self.alias.insert(name.clone(), Expr::name(other));
             }
-            if !self.info.vars.contains_key(&name) {
-                let ty = self.scope().type_of(value);
-                self.info.vars.insert(name, ty);
+            if self.scope.var(&name).is_none() {
+                let ty = self.scope.type_of(value);
+                self.scope.define(&name, ty);
             }
         }
         out.push(stmt);
-    }
-
-    fn know(&mut self, name: &Name, tensor: Tensor) {
-        let shape: Vec<Dim> = tensor
-            .shape
-            .iter()
-            .map(|extent| Dim::from(*extent))
-            .collect();
-        let has_value = tensor.dtype.is_int() && shape.len() <= 1 && tensor.len() <= 64;
-        let value = has_value.then(|| {
-            tensor
-                .to_i64s()
-                .into_iter()
-                .map(Dim::int)
-                .collect::<Vec<_>>()
-        });
-        let ty = TensorType {
-            value,
-            ..TensorType::new(tensor.dtype, shape)
-        };
-        self.info.vars.insert(name.clone(), Type::Tensor(ty));
-        self.known.insert(name.clone(), tensor);
     }
 
     /// The value of a constant, or of a primitive whose operands are all known.
@@ -218,7 +191,7 @@ impl Lift<'_> {
 
     fn operand(&self, operand: &Expr) -> Option<Value> {
         match &operand.kind {
-            ExprKind::Name(name) => self.known.get(name).cloned().map(Value::Tensor),
+            ExprKind::Name(name) => self.scope.known(name).cloned().map(Value::Tensor),
             ExprKind::Call { args, .. } if operand.is_call_of("R.const") => {
                 parse_const(args).ok().map(Value::Tensor)
             }
@@ -233,18 +206,15 @@ impl Lift<'_> {
     fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
         let bound = bound_names(target);
         let base = bound.first().map_or("lv", |name| name.as_str()).to_owned();
-        let mut names = std::mem::take(&mut self.names);
-        let mut scope = LiftScope {
-            info: &mut self.info,
-            known: &self.known,
-            taken: &mut self.taken,
-        };
-        let expansion = self
-            .expander
-            .expand(value, &base, Depth::OneLevel, &mut scope, &mut names);
-        self.names = names;
-        self.info
-            .facts
+        let expansion = self.expander.expand(
+            value,
+            &base,
+            Depth::OneLevel,
+            &mut self.scope,
+            &mut self.names,
+        );
+        self.scope
+            .facts()
             .symbols()
             .for_each(|(symbol, _)| self.names.take(symbol));
         let expansion = match expansion {
@@ -257,7 +227,7 @@ impl Lift<'_> {
                     None => diag,
                 });
                 for name in bound {
-                    self.info.vars.insert(name, Type::Error);
+                    self.scope.define(&name, Type::Error);
                 }
                 return;
             }
@@ -277,8 +247,9 @@ impl Lift<'_> {
 
     /// The bindings of an expansion, each looked at for its value.
     fn take(&mut self, expansion: Expansion, out: &mut Vec<Stmt>) {
-        self.taken.extend(expansion.types.keys().cloned());
-        self.info.vars.extend(expansion.types);
+        for (name, ty) in expansion.types {
+            self.scope.define(&name, ty);
+        }
         for mut stmt in expansion.stmts {
             substitute_stmt(&mut stmt, &self.alias);
             match &stmt.kind {
@@ -306,9 +277,8 @@ impl Lift<'_> {
                 ExprKind::Tuple { items, .. } | ExprKind::List(items) => items.get(at).cloned(),
                 _ => Some(Expr::index(result.clone(), [Expr::int(at as i128)])),
             };
-            self.info
-                .vars
-                .insert(name.clone(), types.get(at).cloned().unwrap_or(Type::Any));
+            self.scope
+                .define(name, types.get(at).cloned().unwrap_or(Type::Any));
             let item = item.unwrap_or_else(Expr::none);
             self.keep(Stmt::bind(name, item).at(result.span), out);
         }
@@ -332,28 +302,28 @@ impl Lift<'_> {
             return;
         }
         let alias = self.alias.clone();
-        let outside = self.info.vars.clone();
+        let outside = self.scope.info.vars.clone();
         let then = self.block(then);
-        let then_types = std::mem::take(&mut self.info.vars);
-        self.info.vars = outside.clone();
+        let then_types = std::mem::take(&mut self.scope.info.vars);
+        self.scope.info.vars = outside.clone();
         self.alias = alias.clone();
         let orelse = self.block(orelse);
         self.alias = alias;
         let mut casts = Vec::new();
         let mut renamed = BTreeMap::new();
         for (name, ty) in &then_types {
-            let Some(other) = self.info.vars.get(name).cloned() else {
-                self.info.vars.insert(name.clone(), ty.clone());
+            let Some(other) = self.scope.var(name).cloned() else {
+                self.scope.define(name, ty.clone());
                 continue;
             };
             if outside.contains_key(name) {
                 continue;
             }
-            self.known.remove(name);
+            self.scope.forget(name);
             let joined = self.join(name, ty, &other);
             if joined.1 {
                 let inner = self.names.fresh(&format!("{name}_if"));
-                self.info.vars.insert(inner.clone(), other);
+                self.scope.define(&inner, other);
                 renamed.insert(name.clone(), Expr::name(&inner));
                 let fresh = check::expand::symbols_of(&joined.0);
                 let new = fresh
@@ -366,7 +336,7 @@ impl Lift<'_> {
                 );
                 casts.push(Stmt::bind(name, cast));
             }
-            self.info.vars.insert(name.clone(), joined.0);
+            self.scope.define(name, joined.0);
         }
         let rename = |mut stmts: Vec<Stmt>| {
             for stmt in &mut stmts {
@@ -418,7 +388,7 @@ impl Lift<'_> {
                 dims.push(l.clone());
             } else {
                 has_new = true;
-                dims.push(self.scope().fresh(&format!("{name}_d{axis}")));
+                dims.push(self.scope.fresh(&format!("{name}_d{axis}")));
             }
         }
         let ty = TensorType {
@@ -428,14 +398,6 @@ impl Lift<'_> {
             value: None,
         };
         (Type::Tensor(ty), has_new)
-    }
-
-    fn scope(&mut self) -> LiftScope<'_> {
-        LiftScope {
-            info: &mut self.info,
-            known: &self.known,
-            taken: &mut self.taken,
-        }
     }
 }
 
@@ -465,81 +427,4 @@ fn is_followed(prim: Prim) -> bool {
             | Prim::CallPurePacked
             | Prim::CallPacked
     )
-}
-
-/// The function's names as the type rules see them, its small constants included.
-struct LiftScope<'s> {
-    info: &'s mut FuncInfo,
-    known: &'s BTreeMap<Name, Tensor>,
-    taken: &'s mut BTreeSet<Name>,
-}
-
-impl Scope for LiftScope<'_> {
-    fn type_of(&mut self, expr: &Expr) -> Type {
-        match &expr.kind {
-            ExprKind::Name(name) => self
-                .info
-                .vars
-                .get(name)
-                .cloned()
-                .unwrap_or(Type::Scalar(irc_syntax::DType::I64)),
-            ExprKind::Call { .. } => {
-                let prim = expr.as_call().and_then(|(path, _)| Prim::find(&path));
-                prim.and_then(|prim| prim::bind(prim, expr).ok())
-                    .and_then(|call| prim::infer(&call, self).ok())
-                    .unwrap_or(Type::Any)
-            }
-            ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
-                Type::Tuple(items.iter().map(|item| self.type_of(item)).collect())
-            }
-            ExprKind::Index { value, index } => {
-                let at = index
-                    .first()
-                    .and_then(Expr::as_int)
-                    .and_then(|at| usize::try_from(at).ok());
-                match (self.type_of(value), at) {
-                    (Type::Tuple(types), Some(at)) => types.get(at).cloned().unwrap_or(Type::Any),
-                    _ => Type::Any,
-                }
-            }
-            ExprKind::Int(_) => Type::Scalar(irc_syntax::DType::I64),
-            ExprKind::Float(_) => Type::Scalar(irc_syntax::DType::F32),
-            ExprKind::Bool(_) => Type::Scalar(irc_syntax::DType::Bool),
-            ExprKind::Str(_) => Type::Str,
-            ExprKind::None => Type::Void,
-            ExprKind::Error => Type::Error,
-            _ => Type::Any,
-        }
-    }
-
-    fn facts(&self) -> &Facts {
-        &self.info.facts
-    }
-
-    fn fresh(&mut self, base: &str) -> Dim {
-        let mut at = 0;
-        let mut name = Name::from(base);
-        while !self.taken.insert(name.clone()) {
-            at += 1;
-            name = Name::from(format!("{base}_{at}"));
-        }
-        self.info.facts.set(name.clone(), SymbolFacts::default());
-        Dim::sym(name)
-    }
-
-    fn fresh_any_sign(&mut self, base: &str) -> Dim {
-        let dim = self.fresh(base);
-        if let Some(name) = dim.as_sym() {
-            self.info.facts.set_any_sign(name);
-        }
-        dim
-    }
-
-    fn constant(&self, expr: &Expr) -> Option<Tensor> {
-        self.known.get(expr.as_name()?).cloned()
-    }
-
-    fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {
-        type_from_expr(expr)
-    }
 }

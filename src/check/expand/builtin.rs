@@ -5,7 +5,7 @@ use irc_syntax::{Arg, DType, Expr, Name, Span};
 use super::call::Args;
 use super::eval::fault;
 use super::{Eval, Frame, Machine, Value};
-use crate::check::prim::Scope;
+use crate::check::prim::{MAX_CONTENT, Scope};
 use crate::check::types::{TensorType, Type};
 use crate::shape::Dim;
 use crate::tensor::Tensor;
@@ -150,7 +150,7 @@ impl<'a> Machine<'_, 'a> {
                 .and_then(|length| usize::try_from(length).ok()),
             _ => None,
         };
-        let Some(length) = length.filter(|length| *length <= 64) else {
+        let Some(length) = length.filter(|length| *length <= MAX_CONTENT) else {
             return Err(fault(
                 span,
                 "the number of elements is not known, and is needed for `I.dims`",

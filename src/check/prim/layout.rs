@@ -128,7 +128,7 @@ pub(super) fn concat(rule: &mut Rule<'_>) -> Typed {
             let parts: Option<Vec<&[Dim]>> = tensors.iter().map(Operand::value).collect();
             parts
                 .map(|parts| parts.concat())
-                .filter(|dims| dims.len() <= value::MOST)
+                .filter(|dims| dims.len() <= value::MAX_CONTENT)
         }
         _ => None,
     };

@@ -74,7 +74,7 @@ pub(super) fn arange(rule: &mut Rule<'_>) -> Typed {
         Some((count, start, step)) => {
             let length = count
                 .as_int()
-                .filter(|count| integer && *count <= value::MOST as i64);
+                .filter(|count| integer && *count <= value::MAX_CONTENT as i64);
             let value = length.map(|length| (0..length).map(|at| &start + at * step).collect());
             (count, value)
         }
@@ -132,7 +132,7 @@ pub(super) fn constant(rule: &mut Rule<'_>) -> Typed {
         },
     };
     let integer = dtype.is_some_and(|dtype| dtype.is_int() || dtype == DType::Bool);
-    let value = if integer && shape.len() <= 1 && leaves.len() <= value::MOST {
+    let value = if integer && shape.len() <= 1 && leaves.len() <= value::MAX_CONTENT {
         leaves.iter().map(|leaf| whole(leaf)).collect()
     } else {
         None
@@ -199,7 +199,7 @@ pub(super) fn shape_to_tensor(rule: &mut Rule<'_>) -> Typed {
         },
     };
     let shape = dims.as_ref().map(|dims| vec![Dim::from(dims.len())]);
-    let value = dims.filter(|dims| dims.len() <= value::MOST);
+    let value = dims.filter(|dims| dims.len() <= value::MAX_CONTENT);
     Ok(Type::Tensor(TensorType {
         dtype: Some(DType::I64),
         ndim: Some(1),
@@ -216,7 +216,7 @@ pub(super) fn tensor_to_shape(rule: &mut Rule<'_>) -> Typed {
         return Ok(Type::Shape(Some(value.to_vec())));
     }
     let length = x.shape().and_then(|dims| dims.first()?.as_int());
-    let Some(length) = length.filter(|length| *length <= value::MOST as i64) else {
+    let Some(length) = length.filter(|length| *length <= value::MAX_CONTENT as i64) else {
         return Ok(Type::Shape(None));
     };
     Ok(Type::Shape(Some(

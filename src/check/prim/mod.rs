@@ -24,6 +24,7 @@ pub use bind::{Bound, BoundCall, Items, bind, bind_infix, infix_prim, shape_dims
 pub use infer::{Scope, infer};
 pub use layout::slice_begin;
 pub use schema::{Default, Kind, Slot, slots};
+pub use value::MAX_CONTENT;
 
 /// A primitive operator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

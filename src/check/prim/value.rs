@@ -7,8 +7,8 @@ use irc_syntax::DType;
 use super::{Binary, Reduce, Unary};
 use crate::shape::{Dim, Facts};
 
-/// Contents are followed up to this many elements.
-pub(super) const MOST: usize = 64;
+/// Contents of integer tensors are followed up to this many elements.
+pub const MAX_CONTENT: usize = 64;
 
 pub(super) fn unary(op: Unary, dims: &[Dim], facts: &Facts) -> Option<Vec<Dim>> {
     let each: fn(&Dim, &Facts) -> Option<Dim> = match op {
@@ -128,7 +128,7 @@ pub(super) fn astype(dims: &[Dim], from: DType, to: DType) -> Option<Vec<Dim>> {
 /// One element many times.
 pub(super) fn repeat(dim: &Dim, count: &Dim) -> Option<Vec<Dim>> {
     let count = usize::try_from(count.as_int()?).ok()?;
-    (count <= MOST).then(|| vec![dim.clone(); count])
+    (count <= MAX_CONTENT).then(|| vec![dim.clone(); count])
 }
 
 pub(super) fn reduce(op: Reduce, dims: &[Dim]) -> Option<Dim> {
@@ -145,7 +145,7 @@ pub(super) fn reduce(op: Reduce, dims: &[Dim]) -> Option<Dim> {
 fn zip<'a>(a: &'a [Dim], b: &'a [Dim]) -> Option<impl Iterator<Item = (&'a Dim, &'a Dim)>> {
     let longest = if a.len() == 1 { b.len() } else { a.len() };
     let fits = |dims: &[Dim]| dims.len() == 1 || dims.len() == longest;
-    if !fits(a) || !fits(b) || longest > MOST {
+    if !fits(a) || !fits(b) || longest > MAX_CONTENT {
         return None;
     }
     let at = |dims: &'a [Dim], index: usize| {
