@@ -154,16 +154,21 @@ fn float_arith(b: &mut Fb<'_>, fma: bool, op: Arith, lhs: Val, rhs: Val) -> Valu
             b.ins().floor(quotient)
         }
         Arith::FloorMod => {
-            // The remainder takes the sign of the divisor.
+            // The remainder takes the sign of the divisor, zero too. Signs are compared, for a product of both may
+            // underflow.
             let rest = through_double(b, fma, lhs.dtype, x, |math, x| {
                 let y = widen(math.b, y);
                 math.fmod(x, y)
             });
             let zero = super::cast::zero_like(b, rest);
             let sum = b.ins().fadd(rest, y);
-            let product = b.ins().fmul(rest, y);
-            let differs = b.ins().fcmp(FloatCC::LessThan, product, zero);
-            b.ins().select(differs, sum, rest)
+            let rest_negative = b.ins().fcmp(FloatCC::LessThan, rest, zero);
+            let divisor_negative = b.ins().fcmp(FloatCC::LessThan, y, zero);
+            let differs = b.ins().bxor(rest_negative, divisor_negative);
+            let whole = b.ins().fcmp(FloatCC::Equal, rest, zero);
+            let signed_zero = b.ins().fcopysign(zero, y);
+            let moved = b.ins().select(differs, sum, rest);
+            b.ins().select(whole, signed_zero, moved)
         }
         Arith::TruncMod => through_double(b, fma, lhs.dtype, x, |math, x| {
             let y = widen(math.b, y);

@@ -381,10 +381,6 @@ fn binary(op: Binary, a: Expr, b: Expr, of: DType) -> Expr {
         Binary::Divide => t("truncdiv", [a, b]),
         Binary::FloorDivide if is_float => t("floor", [infix(BinaryOp::Div, a, b)]),
         Binary::FloorDivide => infix(BinaryOp::FloorDiv, a, b),
-        Binary::FloorMod if is_float => {
-            let quotient = t("floor", [infix(BinaryOp::Div, a.clone(), b.clone())]);
-            infix(BinaryOp::Sub, a, infix(BinaryOp::Mul, quotient, b))
-        }
         Binary::FloorMod => infix(BinaryOp::Mod, a, b),
         Binary::Mod if is_float => t("fmod", [a, b]),
         Binary::Mod => t("truncmod", [a, b]),
