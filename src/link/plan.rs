@@ -167,7 +167,12 @@ impl Plan {
         );
         if parts.place == WeightPlace::Embedded {
             plan.weights_len = layout.len;
-            plan.n_dynamic += parts.weights.len();
+            // Weights without a single byte have no place: their pointers stay null.
+            plan.n_dynamic += if layout.len > 0 {
+                parts.weights.len()
+            } else {
+                0
+            };
         }
         plan.place_symbols(file, info_section)?;
         plan.scan(file)?;

@@ -166,8 +166,13 @@ impl Fold<'_> {
     fn keep(&mut self, name: &Name, tensor: Tensor) -> bool {
         let is_text = tensor.strings.is_some();
         if tensor.len() <= MAX_INLINE && !is_text {
-            self.map.insert(name.clone(), print_const(&tensor));
-            return true;
+            let literal = print_const(&tensor);
+            // Extents behind an empty one take a call of `R.full` to say, which is no operand.
+            let is_literal = literal.is_call_of("R.const");
+            if is_literal {
+                self.map.insert(name.clone(), literal);
+            }
+            return is_literal;
         }
         if !self.may_add || is_text || self.weights.get(name).is_some() {
             return false;

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
-use irc_syntax::uses::bound_names;
+use irc_syntax::uses::{bound_names, mentions, names_read};
 use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
 
 use super::pattern::pattern_of;
@@ -93,19 +93,21 @@ fn copy_of(value: &Expr, info: &FuncInfo) -> Option<Expr> {
     Some(Expr::call("R.broadcast_to", [value.clone(), shape]))
 }
 
-/// Names that show what a kernel of the function's own block writes, with the name that the kernel writes.
+/// Names that show what a kernel of the function's own block writes, with the name that the kernel writes. A view
+/// whose extents are known only behind the kernel is none: the result could not be placed before the kernel runs.
 fn owned_roots(stmts: &[Stmt]) -> BTreeMap<Name, Name> {
-    let mut roots = BTreeMap::new();
-    for stmt in stmts {
+    let mut roots: BTreeMap<Name, Name> = BTreeMap::new();
+    let mut made: BTreeMap<Name, usize> = BTreeMap::new();
+    let bound = symbols_bound(stmts);
+    for (place, stmt) in stmts.iter().enumerate() {
         let StmtKind::Assign { target, value, .. } = &stmt.kind else {
             continue;
         };
         if pattern_of(value).is_some() || value.is_call_of("R.call_tir") {
-            roots.extend(
-                bound_names(target)
-                    .into_iter()
-                    .map(|name| (name.clone(), name)),
-            );
+            for name in bound_names(target) {
+                made.insert(name.clone(), place);
+                roots.insert(name.clone(), name);
+            }
         } else if value.is_call_of("R.reshape")
             && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
             && let Some(root) = source
@@ -113,8 +115,30 @@ fn owned_roots(stmts: &[Stmt]) -> BTreeMap<Name, Name> {
                 .and_then(|source| roots.get(source))
                 .cloned()
         {
-            roots.insert(name.clone(), root);
+            let late = |symbol: &Name| bound.get(symbol) > made.get(&root);
+            if !mentions(value, late) {
+                roots.insert(name.clone(), root);
+            }
         }
     }
     roots
+}
+
+/// The symbols that the body declares, with the place of the cast that binds each.
+fn symbols_bound(stmts: &[Stmt]) -> BTreeMap<Name, usize> {
+    let mut declared = BTreeSet::new();
+    let mut bound = BTreeMap::new();
+    for (place, stmt) in stmts.iter().enumerate() {
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            continue;
+        };
+        if value.is_call_of("T.int64") {
+            declared.extend(target.as_name().cloned());
+        } else if value.is_call_of("R.match_cast") {
+            for name in names_read(value).intersection(&declared) {
+                bound.entry(name.clone()).or_insert(place);
+            }
+        }
+    }
+    bound
 }
