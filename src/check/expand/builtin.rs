@@ -29,6 +29,15 @@ impl<'a> Machine<'_, 'a> {
         Ok(Value::Bool(value.truth(self.facts()) == Some(true)))
     }
 
+    /// `I.seed()`: a number below 2^32 made from the name of the call's result (FNV-1a), so that it is the same in
+    /// every run and differs between the calls of a program.
+    pub(super) fn seed(&self) -> Value {
+        let hash = self.base.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        Value::Int(hash.into())
+    }
+
     pub(super) fn builtin_info(
         &mut self,
         name: &str,

@@ -41,6 +41,9 @@ impl<'a> Machine<'_, 'a> {
             return self.prove_or_fail(&path, expr, args, frame);
         }
         let values = self.args(args, frame)?;
+        if path == "I.seed" {
+            return Ok(self.seed());
+        }
         if let Some(name) = path.strip_prefix("I.") {
             return self.builtin_info(name, expr.span, values, frame);
         }
