@@ -83,12 +83,11 @@ pub fn compare(got: &Tensor, wanted: &Tensor, tolerance: Tolerance) -> Result<()
         ));
     }
     if got.dtype == DType::Str {
-        let differs = got.strings != wanted.strings;
-        return if differs {
-            Err("strings differ".to_owned())
-        } else {
-            Ok(())
+        let quoted = |tensor: &Tensor| -> Vec<String> {
+            let strings = tensor.strings.as_deref().unwrap_or_default();
+            strings.iter().map(|text| format!("{text:?}")).collect()
         };
+        return first_difference(&got.shape, &quoted(got), &quoted(wanted), |a, b| a == b);
     }
     if !got.dtype.is_float() && !matches!(got.dtype, DType::C64 | DType::C128) {
         if got.data == wanted.data {

@@ -34,6 +34,13 @@ struct DlTensor {
     byte_offset: u64,
 }
 
+/// An element of a tensor of strings.
+#[repr(C)]
+struct StringElement {
+    bytes: *const u8,
+    length: i64,
+}
+
 /// The head of a TVM-FFI object.
 #[repr(C)]
 struct Object {
@@ -127,10 +134,12 @@ impl Native {
             .iter()
             .map(|input| input.shape.iter().map(|&extent| extent as i64).collect())
             .collect();
+        let texts: Vec<Vec<StringElement>> = inputs.iter().map(string_elements).collect();
         let tensors: Vec<DlTensor> = inputs
             .iter()
             .zip(&mut shapes)
-            .map(|(input, shape)| dl_tensor(input, shape))
+            .zip(&texts)
+            .map(|((input, shape), texts)| dl_tensor(input, shape, texts))
             .collect();
         let mut args = Vec::new();
         for (i, (input, tensor)) in inputs.iter().zip(&tensors).enumerate() {
@@ -183,16 +192,30 @@ fn read_slot(slot: &Json) -> Slot {
     }
 }
 
+/// The elements of a string tensor; none for others.
+fn string_elements(tensor: &Tensor) -> Vec<StringElement> {
+    let strings = tensor.strings.as_deref().unwrap_or_default();
+    let element = |text: &String| StringElement {
+        bytes: text.as_ptr(),
+        length: text.len() as i64,
+    };
+    strings.iter().map(element).collect()
+}
+
 /// A view of a tensor. Types below a byte are passed one element a byte.
-fn dl_tensor(tensor: &Tensor, shape: &mut [i64]) -> DlTensor {
+fn dl_tensor(tensor: &Tensor, shape: &mut [i64], texts: &[StringElement]) -> DlTensor {
     let dtype = tensor.dtype;
     let (code, bits) = match dtype {
         _ if dtype.bits() >= 8 => (dtype.dlpack_code(), dtype.bits() as u8),
         _ if dtype.is_signed() => (0, 8),
         _ => (1, 8),
     };
+    let data: *const c_void = match dtype {
+        DType::Str => texts.as_ptr().cast(),
+        _ => tensor.data.as_ptr().cast(),
+    };
     DlTensor {
-        data: tensor.data.as_ptr().cast_mut().cast(),
+        data: data.cast_mut(),
         device_type: 1,
         device_id: 0,
         ndim: shape.len() as i32,
@@ -280,6 +303,17 @@ unsafe fn copy_tensor(object: *mut Object, slot: Option<&Slot>) -> Result<Tensor
             .and_then(|n| n.checked_mul(dtype.bytes()))
             .ok_or("too large")?;
         let start = tensor.data.cast::<u8>().add(tensor.byte_offset as usize);
+        if dtype == DType::Str {
+            let n = count(&shape).unwrap_or_default();
+            let elements = std::slice::from_raw_parts(start.cast::<StringElement>(), n);
+            let text = |element: &StringElement| {
+                let bytes = std::slice::from_raw_parts(element.bytes, element.length as usize);
+                String::from_utf8_lossy(bytes).into_owned()
+            };
+            let strings: Vec<String> = elements.iter().map(text).collect();
+            return Tensor::from_strings(shape, strings)
+                .ok_or_else(|| "a result has no sound shape".to_owned());
+        }
         let data = std::slice::from_raw_parts(start, bytes).to_vec();
         Tensor::new(dtype, shape, data).ok_or_else(|| "a result has no sound shape".to_owned())
     }

@@ -19,8 +19,8 @@ use crate::driver::{self, FileKind, Program, has_error};
 use crate::interp::{Value, run_func};
 use crate::library::Library;
 use crate::link::WeightPlace;
-use crate::syntax::DType;
-use crate::tensor::{Tensor, parse_npy, print_npy};
+use crate::syntax::{DType, parse_expr_str};
+use crate::tensor::{Tensor, parse_const_value, parse_npy, print_npy};
 
 /// `irc run FILE [--input x=@x.npy]… [--data DIR] [--expect y=@y.npy]… [--tol RTOL,ATOL]`
 #[derive(clap::Args)]
@@ -31,13 +31,13 @@ pub struct Args {
     /// The function to call
     #[arg(long, value_name = "NAME", default_value = "main")]
     function: String,
-    /// An input: `x=@x.npy`, `x=@x.pb`, or a number for a scalar
+    /// An input: `x=@x.npy`, `x=@x.pb`, `x=[[1, 2], [3, 4]]`, `x="text"`, or a number for a scalar
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
     /// A folder with input_0.pb… and output_0.pb…, or one with such folders
     #[arg(long, value_name = "DIR", conflicts_with = "inputs")]
     data: Option<PathBuf>,
-    /// What a result must be: `y=@y.npy`
+    /// What a result must be: `y=@y.npy`, or a list
     #[arg(long = "expect", value_name = "NAME=VALUE")]
     expected: Vec<String>,
     /// How far results may be from what is expected: RTOL or RTOL,ATOL
@@ -341,7 +341,7 @@ fn parse_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     texts.iter().map(pair).collect()
 }
 
-/// `@x.npy`, `@x.pb`, or a number.
+/// `@x.npy`, `@x.pb`, a number, or a list as `R.const` takes it.
 fn read_value(text: &str, dtype: Option<DType>) -> Result<Tensor, Failure> {
     if let Some(path) = text.strip_prefix('@') {
         let bytes = read_bytes(path)?;
@@ -352,10 +352,15 @@ fn read_value(text: &str, dtype: Option<DType>) -> Result<Tensor, Failure> {
             data::parse_tensor(&bytes).map_err(unsound)
         };
     }
+    if text.starts_with(['[', '"', '\'']) {
+        let fault = |why: String| Failure::new(Exit::Usage, format!("`{text}`: {why}"));
+        let expr = parse_expr_str(text).map_err(|_| fault("this is no list".to_owned()))?;
+        return parse_const_value(&expr, dtype).map_err(|error| fault(error.to_string()));
+    }
     let number = text.parse::<f64>().map_err(|_| {
         Failure::new(
             Exit::Usage,
-            format!("`{text}` is neither a number nor @FILE"),
+            format!("`{text}` is neither a number nor a list nor @FILE"),
         )
     })?;
     let dtype = dtype.unwrap_or(DType::F64);

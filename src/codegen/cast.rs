@@ -8,17 +8,22 @@
 //! where it has no infinity; `float4_e2m1fn`, which has neither, saturates.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
+use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64, I128};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 use irc_syntax::DType;
 
 type Fb<'b> = FunctionBuilder<'b>;
 
-/// The register type of a dtype; `None` for text and complex numbers.
+/// Whether values of a dtype are moved and compared only: text and complex numbers.
+pub fn is_opaque(dtype: DType) -> bool {
+    matches!(dtype, DType::C64 | DType::C128 | DType::Str)
+}
+
+/// The register type of a dtype.
 pub fn register_type(dtype: DType) -> Option<Type> {
-    if matches!(dtype, DType::C64 | DType::C128 | DType::Str) {
-        return None;
+    if is_opaque(dtype) {
+        return Some(if dtype.bits() == 64 { I64 } else { I128 });
     }
     Some(match (dtype.is_float(), dtype.bits()) {
         (true, 64) => F64,
@@ -303,7 +308,7 @@ pub fn from_memory(b: &mut Fb<'_>, raw: Value, dtype: DType) -> Value {
     decode(b, code, dtype)
 }
 
-/// The type that is loaded and stored for a dtype; `None` for text and complex numbers.
+/// The type that is loaded and stored for a dtype.
 pub fn memory_type(dtype: DType) -> Option<Type> {
     if !is_narrow_float(dtype) {
         return register_type(dtype);
@@ -461,7 +466,7 @@ pub fn constant_int(b: &mut Fb<'_>, value: i128, dtype: DType) -> Option<Value> 
     if dtype == DType::Bool {
         return Some(b.ins().iconst(I8, i64::from(value != 0)));
     }
-    let ty = register_type(dtype)?;
+    let ty = register_type(dtype).filter(|_| !is_opaque(dtype))?;
     let bits = value as u64;
     let bits = match ty.bits() {
         64 => bits,

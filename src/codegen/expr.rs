@@ -6,7 +6,6 @@
 
 use cranelift_codegen::ir::types::I8;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use cranelift_module::Linkage;
 use irc_syntax::{Arg, BinaryOp, DType, Expr, ExprKind, Name, Span, UnaryOp};
 
 use super::arith::{self, Arith, Compare, Operand, Unary, Val};
@@ -207,7 +206,7 @@ impl Lower<'_, '_> {
                 }))
             }
             (UnaryOp::Neg | UnaryOp::Invert, _) => {
-                let val = self.settle(operand, value.span)?;
+                let val = self.number(operand, value.span)?;
                 let op = if op == UnaryOp::Neg {
                     Unary::Neg
                 } else {
@@ -280,6 +279,9 @@ impl Lower<'_, '_> {
                 }
             }
         };
+        if cast::is_opaque(dtype) {
+            return Err(unsupported(span, format!("`{dtype}` has no arithmetic")));
+        }
         let rhs_const = if let Operand::Int(value) = rhs {
             Some(value)
         } else {
@@ -342,7 +344,13 @@ impl Lower<'_, '_> {
             v: self.convert(c, dtype, span)?,
             dtype,
         };
-        let v = arith::compare(&mut self.b, op, lhs, rhs);
+        let v = match dtype {
+            DType::Str => self.compare_strings(op, lhs.v, rhs.v)?,
+            _ if cast::is_opaque(dtype) && !matches!(op, Compare::Eq | Compare::Ne) => {
+                return Err(unsupported(span, format!("`{dtype}` has no order")));
+            }
+            _ => arith::compare(&mut self.b, op, lhs, rhs),
+        };
         Ok(Operand::Val(Val {
             v,
             dtype: DType::Bool,
@@ -494,7 +502,8 @@ impl Lower<'_, '_> {
         Ok(Operand::Val(val))
     }
 
-    fn call_expr(&mut self, path: &str, args: &[Arg], span: Option<Span>) -> Res<Operand> {
+    /// `T.name(args)`
+    pub fn call_expr(&mut self, path: &str, args: &[Arg], span: Option<Span>) -> Res<Operand> {
         let name = path.strip_prefix("T.").unwrap_or(path);
         if let Some(dtype) = DType::from_name(name) {
             return self.literal(dtype, args, span);
@@ -514,7 +523,8 @@ impl Lower<'_, '_> {
             return self.function(func, arg(0)?, span);
         }
         if let Some(op) = Unary::from_name(name) {
-            let val = self.value(arg(0)?)?;
+            let operand = self.expr(arg(0)?)?;
+            let val = self.number(operand, span)?;
             return Ok(Operand::Val(Val {
                 v: arith::unary(&mut self.b, op, val),
                 dtype: val.dtype,
@@ -540,7 +550,8 @@ impl Lower<'_, '_> {
             "Or" => self.logic(false, arg(0)?, arg(1)?),
             "Not" | "logical_not" => self.unary_expr(UnaryOp::Not, arg(0)?),
             "isnan" | "isinf" | "isfinite" => {
-                let val = self.value(arg(0)?)?;
+                let operand = self.expr(arg(0)?)?;
+                let val = self.number(operand, span)?;
                 let v = arith::classify(&mut self.b, name, val)
                     .ok_or_else(|| unsupported(span, format!("`{path}` is not known")))?;
                 Ok(Operand::Val(Val {
@@ -567,6 +578,10 @@ impl Lower<'_, '_> {
             .map(|arg| &arg.value)
             .ok_or_else(|| unsupported(span, format!("`T.{dtype}()` has no value here")))?;
         let operand = match &arg.kind {
+            ExprKind::Str(text) if dtype == DType::Str => {
+                let v = self.string(text)?;
+                return Ok(Operand::Val(Val { v, dtype }));
+            }
             ExprKind::Str(text) => Operand::Float(
                 cast::parse_float(text)
                     .ok_or_else(|| unsupported(span, format!("`{text}` is not a number")))?,
@@ -679,86 +694,6 @@ impl Lower<'_, '_> {
             v,
             dtype: DType::U64,
         }))
-    }
-
-    /// `T.call_extern("int32", "puts", x)`: a C function of another library, or of the object.
-    pub fn call_extern(&mut self, args: &[Arg], span: Option<Span>) -> Res<Operand> {
-        let [dtype, symbol, rest @ ..] = args else {
-            return Err(unsupported(
-                span,
-                "`T.call_extern` needs a type and a symbol",
-            ));
-        };
-        let symbol = symbol
-            .value
-            .as_str()
-            .ok_or_else(|| unsupported(span, "the symbol of `T.call_extern` is a string"))?
-            .to_owned();
-        let mut params = Vec::new();
-        let mut values = Vec::new();
-        for arg in rest {
-            let value = if let ExprKind::Str(text) = &arg.value.kind {
-                self.text(&text.clone())?
-            } else if let Some(name) = arg.value.as_name()
-                && matches!(self.scope.get(name), Some(Binding::Buffer(_)))
-            {
-                self.pointer_of(name, arg.value.span)?
-            } else {
-                let val = self.value(&arg.value)?;
-                self.c_argument(val)
-            };
-            params.push(self.b.func.dfg.value_type(value));
-            values.push(value);
-        }
-        let is_void =
-            matches!(&dtype.value.kind, ExprKind::Str(text) if text == "void" || text == "handle");
-        let dtype = if is_void {
-            DType::I64
-        } else {
-            self.dtype_of(&dtype.value)?
-        };
-        let ty = self.register(dtype, span)?;
-        let id = self.asm.declare(&symbol, Linkage::Import, &params, &[ty])?;
-        let v = self.call(id, &values);
-        Ok(Operand::Val(Val { v, dtype }))
-    }
-
-    /// Integers narrower than an int are passed as one.
-    fn c_argument(&mut self, val: Val) -> Value {
-        let ty = self.b.func.dfg.value_type(val.v);
-        if !ty.is_int() || ty.bits() >= 32 {
-            val.v
-        } else if val.dtype.is_signed() {
-            self.b
-                .ins()
-                .sextend(cranelift_codegen::ir::types::I32, val.v)
-        } else {
-            self.b
-                .ins()
-                .uextend(cranelift_codegen::ir::types::I32, val.v)
-        }
-    }
-
-    /// `T.call_llvm_pure_intrin("float32", "llvm.exp", x)`: the function that the intrinsic stands for.
-    fn call_llvm(&mut self, args: &[Arg], span: Option<Span>) -> Res<Operand> {
-        let [_, name, rest @ ..] = args else {
-            return Err(unsupported(span, "an intrinsic needs a type and a name"));
-        };
-        let base = name
-            .value
-            .as_str()
-            .and_then(|text| text.strip_prefix("llvm."));
-        let base = base
-            .map(|text| text.split('.').next().unwrap_or(text).to_owned())
-            .ok_or_else(|| unsupported(span, "the name of an intrinsic is a string"))?;
-        // Some printings count the arguments first.
-        let rest = match rest {
-            [count, others @ ..] if count.value.is_call_of("T.uint32") && others.len() == 1 => {
-                others
-            }
-            _ => rest,
-        };
-        self.call_expr(&format!("T.{base}"), rest, span)
     }
 }
 

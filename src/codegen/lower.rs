@@ -397,6 +397,11 @@ impl<'a, 'f> Lower<'a, 'f> {
         match operand {
             Operand::Int(value) => cast::constant_int(&mut self.b, value, to).ok_or_else(fault),
             Operand::Float(value) => cast::constant_float(&mut self.b, value, to).ok_or_else(fault),
+            Operand::Val(val) if val.dtype == to => Ok(val.v),
+            Operand::Val(val) if cast::is_opaque(val.dtype) || cast::is_opaque(to) => {
+                let message = format!("`{}` does not become `{to}`", val.dtype);
+                Err(unsupported(span, message))
+            }
             Operand::Val(val) => {
                 self.register(val.dtype, span)?;
                 self.register(to, span)?;
@@ -417,6 +422,16 @@ impl<'a, 'f> Lower<'a, 'f> {
             v: self.convert(operand, dtype, span)?,
             dtype,
         })
+    }
+
+    /// An operand in its own dtype, which has arithmetic.
+    pub fn number(&mut self, operand: Operand, span: Option<Span>) -> Res<Val> {
+        let val = self.settle(operand, span)?;
+        if cast::is_opaque(val.dtype) {
+            let message = format!("`{}` has no arithmetic", val.dtype);
+            return Err(unsupported(span, message));
+        }
+        Ok(val)
     }
 
     /// An operand as a condition.

@@ -9,6 +9,7 @@ mod arith;
 mod cast;
 pub mod entry;
 mod expr;
+mod extern_call;
 mod host;
 mod index;
 pub mod kernel;
@@ -17,6 +18,7 @@ mod lower;
 mod math;
 mod object;
 pub mod runtime;
+mod string;
 pub mod x64;
 
 pub use object::{Assembled, Assembler, Region};

@@ -37,7 +37,7 @@ pub struct Assembler {
     module: ObjectModule,
     isa: Arc<dyn TargetIsa>,
     pending: Vec<(FuncId, Function)>,
-    texts: BTreeMap<Vec<u8>, DataId>,
+    texts: BTreeMap<(&'static str, Vec<u8>), DataId>,
     fresh: usize,
     listing: bool,
     /// The marked regions that have been met, in order.
@@ -297,20 +297,33 @@ impl Assembler {
     /// # Errors
     /// The object cannot take them.
     pub fn constant(&mut self, bytes: &[u8]) -> Result<DataId, Diagnostic> {
-        if let Some(&id) = self.texts.get(bytes) {
-            return Ok(id);
+        let (id, is_new) = self.keyed_data("irc.const", bytes)?;
+        if is_new {
+            let mut data = DataDescription::new();
+            data.define(bytes.to_vec().into_boxed_slice());
+            data.set_align(if bytes.len() < 64 { 16 } else { 64 });
+            self.define_data(id, &data)?;
         }
-        let id = self.declare_data(
-            &format!("irc.const.{}", self.texts.len()),
-            Linkage::Local,
-            false,
-        )?;
-        let mut data = DataDescription::new();
-        data.define(bytes.to_vec().into_boxed_slice());
-        data.set_align(if bytes.len() < 64 { 16 } else { 64 });
-        self.define_data(id, &data)?;
-        self.texts.insert(bytes.to_vec(), id);
         Ok(id)
+    }
+
+    /// The data of a content, and whether it is new: then it is only declared.
+    ///
+    /// # Errors
+    /// It cannot be declared.
+    pub fn keyed_data(
+        &mut self,
+        base: &'static str,
+        key: &[u8],
+    ) -> Result<(DataId, bool), Diagnostic> {
+        let place = (base, key.to_vec());
+        if let Some(&id) = self.texts.get(&place) {
+            return Ok((id, false));
+        }
+        let name = format!("{base}.{}", self.texts.len());
+        let id = self.declare_data(&name, Linkage::Local, false)?;
+        self.texts.insert(place, id);
+        Ok((id, true))
     }
 
     /// Text with a zero byte behind it.

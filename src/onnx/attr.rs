@@ -84,7 +84,9 @@ fn dtype_expr(number: i64, attr: &str, at: &str) -> Result<Expr, Failure> {
 
 /// `R.const(…)` of a small tensor; `None` where it is too large or has no literal.
 pub fn const_expr(dense: &Dense<'_>) -> Option<Expr> {
-    let is_small = dense.shape.iter().product::<usize>() <= MAX_INLINE && dense.shape.len() <= 8;
+    // Text is never kept beside the text.
+    let is_small = dense.dtype == DType::Str
+        || dense.shape.iter().product::<usize>() <= MAX_INLINE && dense.shape.len() <= 8;
     let has_literal = !matches!(dense.dtype, DType::C64 | DType::C128);
     (is_small && has_literal).then(|| print_const(&dense.to_tensor()))
 }

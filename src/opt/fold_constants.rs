@@ -165,7 +165,7 @@ impl Fold<'_> {
     /// Makes a result a constant or a weight. False where it may be neither.
     fn keep(&mut self, name: &Name, tensor: Tensor) -> bool {
         let is_text = tensor.strings.is_some();
-        if tensor.len() <= MAX_INLINE && !is_text {
+        if tensor.len() <= MAX_INLINE {
             let literal = print_const(&tensor);
             // Extents behind an empty one take a call of `R.full` to say, which is no operand.
             let is_literal = literal.is_call_of("R.const");

@@ -3,8 +3,8 @@
 //!     def main(x):                               def main(x, y_const):
 //!         y = R.add(x, R.const([1.0, 2.0]))  →       y = R.add(x, y_const)
 //!
-//! Scalars stay inline: kernels have them as immediate values. Only public functions have weights; attributes,
-//! which are constants by nature, are not operands and stay.
+//! Scalars stay inline: kernels have them as immediate values. Text, which no file of weights can hold, gets a binding
+//! of its own. Only public functions have weights; attributes, which are constants by nature, are not operands and stay.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +27,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             names: NameSupply::of_func(func),
             made: Vec::new(),
             by_text: BTreeMap::new(),
+            texts: Vec::new(),
             taken: cx
                 .weights
                 .iter()
@@ -68,45 +69,64 @@ pub(super) fn type_of(tensor: &Tensor) -> Type {
     )
 }
 
+/// Whether a constant is one of strings.
+fn is_text(value: &Expr) -> bool {
+    let args = value.as_call().map(|(_, args)| args);
+    args.and_then(|args| parse_const(args).ok())
+        .is_some_and(|tensor| tensor.strings.is_some())
+}
+
 struct Hoist {
     names: NameSupply,
     made: Vec<(Name, Tensor)>,
     by_text: BTreeMap<String, Name>,
     taken: Vec<Name>,
+    /// Bindings of text, which go before the statement at hand.
+    texts: Vec<Stmt>,
 }
 
 impl Hoist {
-    fn block(&mut self, stmts: &mut [Stmt]) {
-        for stmt in stmts {
-            match &mut stmt.kind {
-                StmtKind::If { then, orelse, .. } => {
-                    self.block(then);
-                    self.block(orelse);
-                }
-                StmtKind::Assign { target, value, .. } => {
-                    let base = target
-                        .as_name()
-                        .map_or("const", |name| name.as_str())
-                        .to_owned();
-                    if value.is_call_of("R.const") {
-                        self.operand(value, &base);
-                        continue;
-                    }
-                    match &mut value.kind {
-                        ExprKind::Call { args, .. } => {
-                            for arg in args.iter_mut().filter(|arg| arg.name.is_none()) {
-                                self.operand(&mut arg.value, &base);
-                            }
-                        }
-                        ExprKind::Tuple { items, .. } => {
-                            items.iter_mut().for_each(|item| self.operand(item, &base));
-                        }
-                        _ => {}
-                    }
-                }
-                StmtKind::Return(Some(value)) => self.operand(value, "result"),
-                _ => {}
+    fn block(&mut self, stmts: &mut Vec<Stmt>) {
+        let mut res = Vec::with_capacity(stmts.len());
+        for mut stmt in std::mem::take(stmts) {
+            self.statement(&mut stmt);
+            res.append(&mut self.texts);
+            res.push(stmt);
+        }
+        *stmts = res;
+    }
+
+    fn statement(&mut self, stmt: &mut Stmt) {
+        match &mut stmt.kind {
+            StmtKind::If { then, orelse, .. } => {
+                self.block(then);
+                self.block(orelse);
             }
+            StmtKind::Assign { target, value, .. } => {
+                let base = target
+                    .as_name()
+                    .map_or("const", |name| name.as_str())
+                    .to_owned();
+                if value.is_call_of("R.const") {
+                    if !is_text(value) {
+                        self.operand(value, &base);
+                    }
+                    return;
+                }
+                match &mut value.kind {
+                    ExprKind::Call { args, .. } => {
+                        for arg in args.iter_mut().filter(|arg| arg.name.is_none()) {
+                            self.operand(&mut arg.value, &base);
+                        }
+                    }
+                    ExprKind::Tuple { items, .. } => {
+                        items.iter_mut().for_each(|item| self.operand(item, &base));
+                    }
+                    _ => {}
+                }
+            }
+            StmtKind::Return(Some(value)) => self.operand(value, "result"),
+            _ => {}
         }
     }
 
@@ -126,6 +146,12 @@ impl Hoist {
             return;
         };
         if tensor.shape.is_empty() {
+            return;
+        }
+        if tensor.strings.is_some() {
+            let name = self.names.fresh(&format!("{base}_const"));
+            self.texts.push(Stmt::bind(&name, value.clone()));
+            *value = Expr::name(name).at(value.span);
             return;
         }
         let text = print_expr(value);

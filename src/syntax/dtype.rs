@@ -31,7 +31,7 @@ pub enum DType {
     F64,
     C64,
     C128,
-    /// Text; has no DLPack form.
+    /// UTF-8 text. An element is a pointer and a length, which DLPack calls an opaque handle.
     Str,
 }
 
@@ -62,7 +62,7 @@ const TABLE: [(&str, DType, u32, u8); 26] = [
     ("float64", DType::F64, 64, 2),
     ("complex64", DType::C64, 64, 5),
     ("complex128", DType::C128, 128, 5),
-    ("string", DType::Str, 128, 255),
+    ("string", DType::Str, 128, 3),
 ];
 
 impl DType {

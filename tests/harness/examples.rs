@@ -160,6 +160,9 @@ fn agree(found: &Value, wanted: &Value) -> Result<(), String> {
             a.dtype, a.shape, b.dtype, b.shape
         ));
     }
+    if a.strings != b.strings {
+        return Err(format!("{:?}, not {:?}", a.strings, b.strings));
+    }
     let (relative, absolute) = tolerance(b);
     let (a, b) = (a.to_f64s(), b.to_f64s());
     let is_near = |a: f64, b: f64| {

@@ -9,6 +9,7 @@ use crate::shape::Dim;
 
 pub(super) fn unary(rule: &mut Rule<'_>, op: Unary) -> Typed {
     let x = rule.tensor("x")?;
+    no_text(rule, &x)?;
     let dtype = match op {
         Unary::Isnan | Unary::Isinf | Unary::Isfinite | Unary::LogicalNot => Some(DType::Bool),
         Unary::Abs
@@ -58,6 +59,11 @@ pub(super) fn unary(rule: &mut Rule<'_>, op: Unary) -> Typed {
     }))
 }
 
+/// Strings are moved and compared; there is no arithmetic on them.
+fn no_text(rule: &Rule<'_>, x: &Operand) -> Typed<()> {
+    need(rule, x, "numbers", |dtype| dtype != DType::Str)
+}
+
 fn need(rule: &Rule<'_>, x: &Operand, wanted: &str, test: fn(DType) -> bool) -> Typed<()> {
     match x.ty.dtype {
         Some(dtype) if !test(dtype) && !x.weak => {
@@ -75,6 +81,9 @@ fn need(rule: &Rule<'_>, x: &Operand, wanted: &str, test: fn(DType) -> bool) -> 
 pub(super) fn binary(rule: &mut Rule<'_>, op: Binary) -> Typed {
     let (a, b) = (rule.tensor("a")?, rule.tensor("b")?);
     let common = rule.common_dtype(&[&a, &b])?;
+    if !op.is_comparison() {
+        no_text(rule, &a)?;
+    }
     let dtype = if op.is_comparison() || op.is_logical() {
         Some(DType::Bool)
     } else {
@@ -118,6 +127,19 @@ pub(super) fn select(rule: &mut Rule<'_>) -> Typed {
 pub(super) fn astype(rule: &mut Rule<'_>) -> Typed {
     let x = rule.tensor("x")?;
     let dtype = rule.call.opt_dtype("dtype");
+    if x.ty.dtype != dtype {
+        let advice = if dtype == Some(DType::Str) {
+            Some("`R.str.format(x)` writes numbers")
+        } else if x.ty.dtype == Some(DType::Str) {
+            Some("`R.str.parse(x, dtype)` reads numbers")
+        } else {
+            None
+        };
+        if let Some(advice) = advice {
+            let message = format!("`{}` converts between numbers only: {advice}", rule.name());
+            return Err(rule.fault("dtype-mismatch", message, label(&x)));
+        }
+    }
     let value = match (x.ty.dtype, dtype) {
         (Some(from), Some(to)) => x.value().and_then(|dims| value::astype(dims, from, to)),
         _ => None,
@@ -132,8 +154,9 @@ pub(super) fn astype(rule: &mut Rule<'_>) -> Typed {
 pub(super) fn reinterpret(rule: &mut Rule<'_>) -> Typed {
     let x = rule.tensor("x")?;
     let dtype = rule.call.opt_dtype("dtype");
+    no_text(rule, &x)?;
     if let (Some(from), Some(to)) = (x.ty.dtype, dtype)
-        && from.bits() != to.bits()
+        && (from.bits() != to.bits() || to == DType::Str)
     {
         let message = format!(
             "`{}` keeps the bits, and {from} has {} while {to} has {}",
@@ -244,6 +267,7 @@ fn reduced(
 
 pub(super) fn reduce(rule: &mut Rule<'_>, op: Reduce) -> Typed {
     let x = rule.tensor("x")?;
+    no_text(rule, &x)?;
     let keepdims = rule.call.bool("keepdims");
     let ty = reduced(rule, &x, rule.call.opt_ints("axis"), keepdims)?;
     let value = match (x.value(), &ty.shape) {
@@ -263,6 +287,7 @@ pub(super) fn reduce(rule: &mut Rule<'_>, op: Reduce) -> Typed {
 
 pub(super) fn arg_reduce(rule: &mut Rule<'_>) -> Typed {
     let x = rule.tensor("x")?;
+    no_text(rule, &x)?;
     let axis = rule.call.opt_int("axis");
     let ty = reduced(
         rule,
@@ -278,6 +303,7 @@ pub(super) fn arg_reduce(rule: &mut Rule<'_>) -> Typed {
 
 pub(super) fn scan(rule: &mut Rule<'_>) -> Typed {
     let x = rule.tensor("x")?;
+    no_text(rule, &x)?;
     let dtype = rule.call.opt_dtype("dtype").or(x.ty.dtype);
     match (rule.call.opt_int("axis"), x.ty.ndim) {
         (Some(axis), Some(rank)) => {

@@ -18,7 +18,7 @@ use super::refuse::{emit_kind_name, emit_wrong_dtype, emit_wrong_kind};
 use crate::codegen::Assembler;
 use crate::codegen::runtime::emit::{Emit, define};
 use crate::codegen::runtime::error::{raise, raise_format};
-use crate::codegen::runtime::{ARRAY_TYPE, MAX_BYTES, TENSOR_BODY, TENSOR_TYPE, call};
+use crate::codegen::runtime::{ARRAY_TYPE, MAX_BYTES, STRING_WORD, TENSOR_BODY, TENSOR_TYPE, call};
 
 /// Defines the functions of this file.
 pub fn define_checks(asm: &mut Assembler) -> Result<(), Diagnostic> {
@@ -217,11 +217,39 @@ fn emit_run(f: &mut Emit<'_>) {
     let (host, argv) = (f.load(desc, func::HOST), part(f, desc, frame, frame::ARGS));
     let status = f.call_addr(host, &[frame, argv], &[I32]);
     check(f, status);
+    emit_own_strings(f, desc, frame);
     let n_in = f.load(desc, func::N_IN);
     let with_outputs = f.cmp(IntCC::NotEqual, n, n_in);
     f.if_(with_outputs, |f| f.ret_status(0));
     emit_result(f, desc, frame, result);
     f.ret_status(0);
+}
+
+/// Gives results of strings bytes of their own.
+fn emit_own_strings(f: &mut Emit<'_>, desc: Value, frame: Value) {
+    let (outs, params) = (
+        part(f, desc, frame, frame::OUTS),
+        f.load(desc, func::PARAMS),
+    );
+    let (n_in, n_out) = (f.load(desc, func::N_IN), f.load(desc, func::N_OUT));
+    f.for_(n_out, |f, i| {
+        let position = f.add(n_in, i);
+        let param = element(f, params, position, PARAM_BYTES);
+        let dtype = f.load(param, param::DTYPE);
+        let strings = f.cmp_int(IntCC::Equal, dtype, STRING_WORD);
+        f.if_(strings, |f| {
+            let out = element(f, outs, i, call::OUT_BYTES);
+            let (given, made) = (f.load(out, 0), f.load(out, 8));
+            f.if_(given, |f| {
+                let status = f.call_i32("irc_strings_own", &[given]);
+                check(f, status);
+            });
+            f.if_(made, |f| {
+                let status = f.call_i32("irc_strings_hand_over", &[made]);
+                check(f, status);
+            });
+        });
+    });
 }
 
 /// Hands the results to the caller.
@@ -386,6 +414,7 @@ fn emit_tensor(f: &mut Emit<'_>) {
     f.if_else(
         is_input,
         |f| {
+            emit_check_strings(f, (name, index, who), param, tensor);
             let (data, offset) = (f.load(tensor, dl::DATA), f.load(tensor, dl::BYTE_OFFSET));
             let data = f.add(data, offset);
             let to = slot(f, desc, frame, index);
@@ -401,6 +430,26 @@ fn emit_tensor(f: &mut Emit<'_>) {
         },
     );
     f.ret_status(0);
+}
+
+/// Every string of an argument has bytes.
+fn emit_check_strings(
+    f: &mut Emit<'_>,
+    (name, index, who): (Value, Value, Value),
+    param: Value,
+    tensor: Value,
+) {
+    let dtype = f.load(param, param::DTYPE);
+    let strings = f.cmp_int(IntCC::Equal, dtype, STRING_WORD);
+    f.if_(strings, |f| {
+        let faulty = f.call_i64("irc_strings_faulty", &[tensor]);
+        let bad = f.cmp_int(IntCC::SignedGreaterThanOrEqual, faulty, 0);
+        f.if_(bad, |f| {
+            let text = "%s: argument %lld `%s` has no string as element %lld";
+            raise_format(f, "ValueError", text, &[name, index, who, faulty]);
+            f.ret_status(-1);
+        });
+    });
 }
 
 /// `irc_check_layout(func, index, tensor) -> status`: strides are those of row-major order, and data is there.

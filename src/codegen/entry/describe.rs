@@ -349,8 +349,8 @@ impl Maker<'_> {
         name: &str,
         tensor: &TensorType,
     ) -> Result<(Kind, Vec<Option<Dim>>), Diagnostic> {
-        let Some(dtype) = tensor.dtype.filter(|dtype| *dtype != DType::Str) else {
-            return Err(self.refuse(name, "is a tensor whose dtype cannot be passed"));
+        let Some(dtype) = tensor.dtype else {
+            return Err(self.refuse(name, "is a tensor whose dtype is not known"));
         };
         let dims = match (&tensor.shape, tensor.ndim) {
             (Some(dims), _) => dims.iter().cloned().map(Some).collect(),

@@ -32,6 +32,11 @@ typedef struct {
 #endif
 #endif
 
+/* An element of a tensor of strings, whose dtype is {3, 128, 1}: UTF-8 bytes, which need no zero at the end. In results
+ * that a call writes, the bytes of all elements are one block: free((void *)elements[0].bytes) ends it; net_free()
+ * does so for tensors that net_…_new made. */
+typedef struct { const char *bytes; int64_t length; } NetString;
+
 #ifdef __cplusplus
 extern \"C\" {
 #endif

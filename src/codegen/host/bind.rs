@@ -64,13 +64,7 @@ impl Host<'_, '_, '_> {
                 return Ok(());
             }
             let value = self.value(value, Some(name))?;
-            if let Some(ty) = self.known_type(name) {
-                self.bind_new_symbols(&value, &ty);
-            }
-            if let HostValue::Scalar(val) = &value {
-                self.bind_scalar(name, *val);
-            }
-            self.values.insert(name.clone(), value);
+            self.bind(name, value);
             return Ok(());
         }
         let names = target
@@ -87,14 +81,25 @@ impl Host<'_, '_, '_> {
         }
         for (name, item) in names.iter().zip(items) {
             if let Some(name) = name.as_name() {
-                self.values.insert(name.clone(), item);
+                self.bind(name, item);
             }
         }
         Ok(())
     }
 
+    /// Gives a name its value, and the symbols of its type theirs.
+    fn bind(&mut self, name: &Name, value: HostValue) {
+        if let Some(ty) = self.known_type(name) {
+            self.bind_new_symbols(&value, &ty);
+        }
+        if let HostValue::Scalar(val) = &value {
+            self.bind_scalar(name, *val);
+        }
+        self.values.insert(name.clone(), value);
+    }
+
     /// What the checker says of a name.
-    fn known_type(&self, name: &Name) -> Option<Type> {
+    pub(super) fn known_type(&self, name: &Name) -> Option<Type> {
         self.program
             .info
             .funcs
@@ -472,7 +477,10 @@ impl Host<'_, '_, '_> {
             .ok_or_else(|| unsupported(expr.span, "this is not a constant"))?;
         let tensor =
             parse_const(args).map_err(|fault| unsupported(expr.span, fault.to_string()))?;
-        let data = self.lower.constant(&tensor.data)?;
+        let data = match &tensor.strings {
+            Some(strings) => self.lower.string_table(strings)?,
+            None => self.lower.constant(&tensor.data)?,
+        };
         let dims = tensor
             .shape
             .iter()

@@ -362,7 +362,12 @@ impl Host<'_, '_, '_> {
         collect_bindings(body, &mut bindings, &mut returned);
         let Some(returned) = returned else { return };
         let mut leaves = Vec::new();
-        flatten_leaves(returned, &bindings, 0, &mut leaves);
+        let members = |name: &Name| {
+            let mut types = Vec::new();
+            flatten_type(&self.known_type(name)?, &mut types)?;
+            Some(types.len())
+        };
+        flatten_leaves(returned, &bindings, &members, 0, &mut leaves);
         for (idx, leaf) in leaves.into_iter().enumerate() {
             let Some(leaf) = leaf else { continue };
             if let Some((root, shape)) = trace(leaf, &bindings)
@@ -627,23 +632,26 @@ fn collect_bindings<'s>(
 fn flatten_leaves<'s>(
     expr: &'s Expr,
     bindings: &BTreeMap<Name, &'s Expr>,
+    members: &dyn Fn(&Name) -> Option<usize>,
     depth: usize,
     leaves: &mut Vec<Option<&'s Expr>>,
 ) {
     if let Some(items) = expr.as_items() {
         for item in items {
-            flatten_leaves(item, bindings, depth, leaves);
+            flatten_leaves(item, bindings, members, depth, leaves);
         }
         return;
     }
-    if let Some(value) = expr.as_name().and_then(|name| bindings.get(name))
+    if let Some((name, value)) = expr
+        .as_name()
+        .and_then(|name| Some((name, bindings.get(name)?)))
         && depth < 64
     {
         if value.as_items().is_some() || value.as_name().is_some() {
-            return flatten_leaves(value, bindings, depth + 1, leaves);
+            return flatten_leaves(value, bindings, members, depth + 1, leaves);
         }
         // A call with several results makes several leaves.
-        if let Some(n) = call_tir_members(value) {
+        if let Some(n) = call_tir_members(value).or_else(|| members(name).filter(|&n| n != 1)) {
             return leaves.extend((0..n).map(|_| None));
         }
     }

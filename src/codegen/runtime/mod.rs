@@ -10,9 +10,11 @@ mod memory;
 mod params;
 mod pool;
 mod result;
+mod string;
 
 pub use params::{PARAMS_HEADER_BYTES, PARAMS_MAGIC};
 pub use result::{ARRAY_TYPE, TENSOR_BODY, TENSOR_TYPE};
+pub use string::STRING_WORD;
 
 use cranelift_module::{DataDescription, Linkage};
 use irc_syntax::Diagnostic;
@@ -74,6 +76,7 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
     memory::define(asm)?;
     pool::define(asm)?;
     result::define(asm)?;
+    string::define(asm)?;
     params::define(asm)?;
     define_lifetime(asm)
 }

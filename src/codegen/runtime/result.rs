@@ -99,7 +99,7 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
 }
 
 /// Frees the block of an object when the flags say so.
-fn emit_free(f: &mut Emit<'_>) {
+pub(super) fn emit_free(f: &mut Emit<'_>) {
     let (object, flags) = (f.param(0), f.param(1));
     let flags = f.wide(flags);
     let free = f.and(flags, FREE);

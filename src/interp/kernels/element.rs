@@ -201,16 +201,18 @@ fn zip<A: Copy, B: Copy, R>(
 }
 
 fn compare_strings(op: Binary, a: (&Tensor, &[String]), b: (&Tensor, &[String])) -> Done {
-    let wanted = match op {
-        Binary::Equal => true,
-        Binary::NotEqual => false,
+    let holds: fn(&str, &str) -> bool = match op {
+        Binary::Equal => |x, y| x == y,
+        Binary::NotEqual => |x, y| x != y,
+        Binary::Less => |x, y| x < y,
+        Binary::LessEqual => |x, y| x <= y,
+        Binary::Greater => |x, y| x > y,
+        Binary::GreaterEqual => |x, y| x >= y,
         _ => return Err(RunError::type_error(format!("{op:?} of strings"))),
     };
     let left: Vec<&str> = a.1.iter().map(String::as_str).collect();
     let right: Vec<&str> = b.1.iter().map(String::as_str).collect();
-    let (shape, values) = zip((a.0, &left), (b.0, &right), |x, y| {
-        u8::from((x == y) == wanted)
-    })?;
+    let (shape, values) = zip((a.0, &left), (b.0, &right), |x, y| u8::from(holds(x, y)))?;
     tensor(DType::Bool, shape, values)
 }
 
