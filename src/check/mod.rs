@@ -23,5 +23,6 @@ pub use annotation::{type_from_expr, type_to_expr};
 pub use expand::symbols_of;
 pub use func_scope::FuncScope;
 pub use module::check;
+pub use stated::dims_attr;
 pub use suggest::closest;
 pub use types::*;

@@ -2,7 +2,7 @@
 
 use irc_syntax::{Diagnostic, Expr, ExprKind, Name};
 
-use crate::shape::Facts;
+use crate::shape::{Facts, SymbolFacts};
 
 /// `{"n": {"min": 1, "max": 2048, "multiple_of": 8}}`
 pub(super) fn state_facts(attr: Option<&Expr>, known: &mut Facts, faults: &mut Vec<Diagnostic>) {
@@ -24,6 +24,34 @@ pub(super) fn state_facts(attr: Option<&Expr>, known: &mut Facts, faults: &mut V
             );
         }
     }
+}
+
+/// The same dictionary, of the symbols given, without those of which nothing is known beyond `plain`; `None` when
+/// nothing is left.
+pub fn dims_attr<'n>(
+    names: impl IntoIterator<Item = &'n Name>,
+    known: &Facts,
+    plain: impl Fn(&Name) -> SymbolFacts,
+) -> Option<Expr> {
+    let stated: Vec<(String, Expr)> = names
+        .into_iter()
+        .filter_map(|name| {
+            let facts = known.get(name);
+            if facts == plain(name) {
+                return None;
+            }
+            let mut items = Vec::new();
+            for (key, number) in [("min", facts.min), ("max", facts.max)] {
+                items.extend(number.map(|number| (key.to_owned(), Expr::int(i128::from(number)))));
+            }
+            if facts.multiple_of != 1 {
+                let number = Expr::int(i128::from(facts.multiple_of));
+                items.push(("multiple_of".to_owned(), number));
+            }
+            (!items.is_empty()).then(|| (name.to_string(), Expr::dict(items)))
+        })
+        .collect();
+    (!stated.is_empty()).then(|| Expr::dict(stated))
 }
 
 /// One fact: `min`, `max` or `multiple_of` of a symbol.

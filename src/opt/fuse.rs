@@ -13,14 +13,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
-use irc_syntax::uses::{bound_names, for_each_name, substitute};
+use irc_syntax::uses::{bound_names, for_each_name, names_read, substitute};
 use irc_syntax::{Arg, Expr, Func, FuncKind, Item, Module, Name, Param, Stmt, StmtKind};
 
 use super::graph::{count_uses, returned};
 use super::pattern::{Pattern, pattern_of};
 use super::{Changed, PassCx};
-use crate::check::{FuncInfo, Type, type_to_expr};
-use crate::shape::Dim;
+use crate::check::{FuncInfo, Type, dims_attr, type_to_expr};
+use crate::shape::{Dim, SymbolFacts};
 
 /// Runs the pass on every graph function that is no group itself.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
@@ -498,12 +498,32 @@ impl<'a> Fuser<'a> {
         };
         body.push(Stmt::ret(value));
         let pattern = group.pattern.map_or(0, Pattern::op_pattern);
-        let attrs = Expr::dict([("op_pattern".to_owned(), Expr::int(pattern))]);
-        body.insert(0, Stmt::expr(Expr::call("R.func_attr", [attrs])));
         func.ret = Some(ty);
         func.body = body;
-        inputs.extend(super::graph::bind_free_symbols(&mut func));
+        let free = super::graph::bind_free_symbols(&mut func);
+        let mut attrs = vec![("op_pattern".to_owned(), Expr::int(pattern))];
+        attrs.extend(
+            self.facts_attr(&func, &free)
+                .map(|facts| ("irc.dims".to_owned(), facts)),
+        );
+        let attrs = Expr::call("R.func_attr", [Expr::dict(attrs)]);
+        func.body.insert(0, Stmt::expr(attrs));
+        inputs.extend(free);
         (func, inputs)
+    }
+
+    /// What is known about the symbols of a group's function, beyond that an extent is not negative.
+    fn facts_attr(&self, func: &Func, free: &[Name]) -> Option<Expr> {
+        let mut names: BTreeSet<Name> = free.iter().cloned().collect();
+        for ty in func.params.iter().filter_map(|param| param.ty.as_ref()) {
+            names.extend(names_read(ty));
+        }
+        let facts = &self.info.facts;
+        names.retain(|name| facts.symbols().any(|(known, _)| known == name) || free.contains(name));
+        dims_attr(&names, facts, |name| SymbolFacts {
+            min: if free.contains(name) { None } else { Some(0) },
+            ..SymbolFacts::default()
+        })
     }
 
     /// `fused_conv2d_add_relu`, or the operator's own name for a group of one.

@@ -404,18 +404,18 @@ impl Lower<'_> {
             prim.params
                 .insert(at + offset, Param::new(name, Expr::path("T.int64")));
         }
-        prim.body = vec![Stmt::expr(Expr::call(
-            "T.func_attr",
-            [Expr::dict([
-                (
-                    "op_pattern".to_owned(),
-                    func.attr("op_pattern")
-                        .cloned()
-                        .unwrap_or_else(|| Expr::int(8)),
-                ),
-                ("tirx.noalias".to_owned(), Expr::bool(true)),
-            ])],
-        ))];
+        let pattern = func.attr("op_pattern").cloned();
+        let mut attrs = vec![
+            (
+                "op_pattern".to_owned(),
+                pattern.unwrap_or_else(|| Expr::int(8)),
+            ),
+            ("tirx.noalias".to_owned(), Expr::bool(true)),
+        ];
+        let facts = func.attr("irc.dims").cloned();
+        attrs.extend(facts.map(|facts| ("irc.dims".to_owned(), facts)));
+        let attrs = Expr::call("T.func_attr", [Expr::dict(attrs)]);
+        prim.body = vec![Stmt::expr(attrs)];
         bound.retain(|name| !scalar_params.contains(name));
         prim.body.extend(
             bound
