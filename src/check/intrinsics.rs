@@ -1,4 +1,4 @@
-//! Names of the loop level: what `T.…` there is, and older spellings of it.
+//! Names of the loop level: what `T.…` there is, older spellings of it, and the functions of a real number.
 
 use irc_syntax::DType;
 
@@ -98,4 +98,72 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .iter()
         .map(|row| row.0)
         .chain(DType::all().map(DType::name))
+}
+
+/// Defines [`Real`] and the names of its functions.
+macro_rules! reals {
+    ($($function:ident $name:literal,)*) => {
+        /// A function of one real number, the same at both levels: `R.exp(x)` of tensors, `T.exp(x)` of scalars.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[allow(missing_docs)]
+        pub enum Real {
+            $($function,)*
+        }
+
+        const REALS: &[(&str, Real)] = &[$(($name, Real::$function),)*];
+    };
+}
+
+reals! {
+    Exp "exp",
+    Exp2 "exp2",
+    Exp10 "exp10",
+    Expm1 "expm1",
+    Log "log",
+    Log2 "log2",
+    Log10 "log10",
+    Log1p "log1p",
+    Sqrt "sqrt",
+    Rsqrt "rsqrt",
+    Sin "sin",
+    Cos "cos",
+    Tan "tan",
+    Sinh "sinh",
+    Cosh "cosh",
+    Tanh "tanh",
+    Asin "asin",
+    Acos "acos",
+    Atan "atan",
+    Asinh "asinh",
+    Acosh "acosh",
+    Atanh "atanh",
+    Erf "erf",
+    Sigmoid "sigmoid",
+    Floor "floor",
+    Ceil "ceil",
+    Round "round", // half to even
+    Trunc "trunc",
+}
+
+impl Real {
+    /// The function of a name behind `T.` or `R.`, or of libm.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if let "nearbyint" | "rint" | "roundeven" = name {
+            return Some(Self::Round);
+        }
+        REALS.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+
+    /// Its name behind `T.` and `R.`.
+    pub fn name(self) -> &'static str {
+        REALS
+            .iter()
+            .find(|row| row.1 == self)
+            .map_or("", |row| row.0)
+    }
+
+    /// Whether it gives an integer, and an integer itself.
+    pub fn is_rounding(self) -> bool {
+        matches!(self, Self::Floor | Self::Ceil | Self::Round | Self::Trunc)
+    }
 }

@@ -4,13 +4,14 @@
 //! Results of narrow floats are rounded to their dtype after every operation that can leave it.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F32, F64, I8, I32, I64};
+use cranelift_codegen::ir::types::{F32, I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
 use irc_syntax::DType;
 
 use super::cast::{round_to, wrap_sub_byte};
-use super::math::{Func1, Math, Precision, widen};
+use super::math::{Math, Precision, widen};
+use crate::check::intrinsics::Real;
 
 type Fb<'b> = FunctionBuilder<'b>;
 
@@ -210,14 +211,20 @@ fn through_double(
     }
 }
 
-/// An elementary function of a float.
-pub fn call1(b: &mut Fb<'_>, fma: bool, func: Func1, x: Val) -> Value {
-    let res = if func == Func1::Rsqrt && x.dtype != DType::F64 {
-        let root = b.ins().sqrt(x.v);
-        let one = b.ins().f32const(1.0);
-        b.ins().fdiv(one, root)
-    } else {
-        through_double(b, fma, x.dtype, x.v, |math, x| math.call1(func, x))
+/// A function of a real number, of a float.
+pub fn real(b: &mut Fb<'_>, fma: bool, func: Real, x: Val) -> Value {
+    let res = match func {
+        Real::Sqrt => b.ins().sqrt(x.v),
+        Real::Floor => b.ins().floor(x.v),
+        Real::Ceil => b.ins().ceil(x.v),
+        Real::Trunc => b.ins().trunc(x.v),
+        Real::Round => b.ins().nearest(x.v),
+        Real::Rsqrt if x.dtype != DType::F64 => {
+            let root = b.ins().sqrt(x.v);
+            let one = b.ins().f32const(1.0);
+            b.ins().fdiv(one, root)
+        }
+        _ => through_double(b, fma, x.dtype, x.v, |math, x| math.call1(func, x)),
     };
     round_to(b, res, x.dtype)
 }
@@ -487,14 +494,6 @@ pub fn compare(b: &mut Fb<'_>, op: Compare, lhs: Val, rhs: Val) -> Value {
 pub enum Unary {
     Neg,
     Abs,
-    Sqrt,
-    Floor,
-    Ceil,
-    Trunc,
-    /// Half away from zero.
-    Round,
-    /// Half to even.
-    NearbyInt,
     BitNot,
     PopCount,
     CountLeadingZeros,
@@ -505,12 +504,6 @@ impl Unary {
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "abs" | "fabs" => Self::Abs,
-            "sqrt" => Self::Sqrt,
-            "floor" => Self::Floor,
-            "ceil" => Self::Ceil,
-            "trunc" => Self::Trunc,
-            "round" => Self::Round,
-            "nearbyint" => Self::NearbyInt,
             "bitwise_not" => Self::BitNot,
             "popcount" => Self::PopCount,
             "clz" => Self::CountLeadingZeros,
@@ -521,55 +514,21 @@ impl Unary {
 
 /// `op x`
 pub fn unary(b: &mut Fb<'_>, op: Unary, x: Val) -> Value {
-    if x.dtype.is_float() {
-        let res = float_unary(b, op, x.v);
-        let exact = matches!(op, Unary::Neg | Unary::Abs);
-        return if exact {
-            res
-        } else {
-            round_to(b, res, x.dtype)
-        };
-    }
+    let is_float = x.dtype.is_float();
     let res = match op {
+        Unary::Neg if is_float => return b.ins().fneg(x.v),
+        Unary::Abs if is_float => return b.ins().fabs(x.v),
+        // Bits of floats have no operators; `check` has said so.
+        Unary::BitNot | Unary::PopCount | Unary::CountLeadingZeros if is_float => return x.v,
         Unary::Neg => b.ins().ineg(x.v),
         Unary::Abs if x.dtype.is_signed() => b.ins().iabs(x.v),
+        Unary::Abs => x.v,
         Unary::BitNot if x.dtype == DType::Bool => b.ins().bxor_imm_u(x.v, 1),
         Unary::BitNot => b.ins().bnot(x.v),
         Unary::PopCount => b.ins().popcnt(x.v),
         Unary::CountLeadingZeros => b.ins().clz(x.v),
-        Unary::Abs
-        | Unary::Sqrt
-        | Unary::Floor
-        | Unary::Ceil
-        | Unary::Trunc
-        | Unary::Round
-        | Unary::NearbyInt => x.v,
     };
     wrap_sub_byte(b, res, x.dtype)
-}
-
-fn float_unary(b: &mut Fb<'_>, op: Unary, x: Value) -> Value {
-    match op {
-        Unary::Neg => b.ins().fneg(x),
-        Unary::Abs => b.ins().fabs(x),
-        Unary::Sqrt => b.ins().sqrt(x),
-        Unary::Floor => b.ins().floor(x),
-        Unary::Ceil => b.ins().ceil(x),
-        Unary::Trunc => b.ins().trunc(x),
-        Unary::NearbyInt => b.ins().nearest(x),
-        Unary::Round => {
-            // The largest number below one half does not carry a number past the next integer.
-            let half = if b.func.dfg.value_type(x) == F64 {
-                b.ins().f64const(0.5f64.next_down())
-            } else {
-                b.ins().f32const(0.5f32.next_down())
-            };
-            let half = b.ins().fcopysign(half, x);
-            let sum = b.ins().fadd(x, half);
-            b.ins().trunc(sum)
-        }
-        Unary::BitNot | Unary::PopCount | Unary::CountLeadingZeros => x,
-    }
 }
 
 /// `isnan`, `isinf`, `isfinite`; integers are finite.

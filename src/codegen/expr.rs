@@ -12,7 +12,7 @@ use super::arith::{self, Arith, Compare, Operand, Unary, Val};
 use super::cast;
 pub use super::index::Index;
 use super::lower::{Binding, Lower, Res, Storage, unsupported};
-use super::math::Func1;
+use crate::check::intrinsics::Real;
 
 fn arith_of(op: BinaryOp) -> Option<Arith> {
     Some(match op {
@@ -519,7 +519,7 @@ impl Lower<'_, '_> {
         if let Some(op) = compare_named(name) {
             return self.compare_expr(op, arg(0)?, arg(1)?, span);
         }
-        if let Some(func) = Func1::from_name(name) {
+        if let Some(func) = Real::from_name(name) {
             return self.function(func, arg(0)?, span);
         }
         if let Some(op) = Unary::from_name(name) {
@@ -612,19 +612,22 @@ impl Lower<'_, '_> {
         Ok((self.dtype_of(first)?, second))
     }
 
-    fn function(&mut self, func: Func1, arg: &Expr, span: Option<Span>) -> Res<Operand> {
+    fn function(&mut self, func: Real, arg: &Expr, span: Option<Span>) -> Res<Operand> {
         let operand = self.expr(arg)?;
         let val = match operand {
-            Operand::Int(value) => {
+            Operand::Int(value) if !func.is_rounding() => {
                 let v = self.convert(Operand::Float(value as f64), DType::F32, span)?;
                 Val {
                     v,
                     dtype: DType::F32,
                 }
             }
-            Operand::Float(_) | Operand::Val(_) => self.settle(operand, span)?,
+            Operand::Int(_) | Operand::Float(_) | Operand::Val(_) => self.settle(operand, span)?,
         };
         if !val.dtype.is_float() {
+            if func.is_rounding() {
+                return Ok(Operand::Val(val));
+            }
             return Err(unsupported(
                 span,
                 format!("this function has no `{}` form", val.dtype),
@@ -632,7 +635,7 @@ impl Lower<'_, '_> {
         }
         let fma = self.fma();
         Ok(Operand::Val(Val {
-            v: arith::call1(&mut self.b, fma, func, val),
+            v: arith::real(&mut self.b, fma, func, val),
             dtype: val.dtype,
         }))
     }

@@ -12,6 +12,8 @@ use cranelift_codegen::ir::types::{F32, F64, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use cranelift_frontend::FunctionBuilder;
 
+use crate::check::intrinsics::Real;
+
 /// How many terms of a series are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precision {
@@ -19,68 +21,6 @@ pub enum Precision {
     Single,
     /// The result is a float64.
     Double,
-}
-
-/// A function of one float.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Func1 {
-    Exp,
-    Exp2,
-    Exp10,
-    Expm1,
-    Log,
-    Log2,
-    Log10,
-    Log1p,
-    Tanh,
-    Sinh,
-    Cosh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Sigmoid,
-    Erf,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Rsqrt,
-}
-
-impl Func1 {
-    /// The function of a name in the `T` namespace.
-    pub fn from_name(name: &str) -> Option<Self> {
-        // tidy: table
-        Some(match name {
-            "exp" => Self::Exp,
-            "exp2" => Self::Exp2,
-            "exp10" => Self::Exp10,
-            "expm1" => Self::Expm1,
-            "log" => Self::Log,
-            "log2" => Self::Log2,
-            "log10" => Self::Log10,
-            "log1p" => Self::Log1p,
-            "tanh" => Self::Tanh,
-            "sinh" => Self::Sinh,
-            "cosh" => Self::Cosh,
-            "asinh" => Self::Asinh,
-            "acosh" => Self::Acosh,
-            "atanh" => Self::Atanh,
-            "sigmoid" => Self::Sigmoid,
-            "erf" => Self::Erf,
-            "sin" => Self::Sin,
-            "cos" => Self::Cos,
-            "tan" => Self::Tan,
-            "asin" => Self::Asin,
-            "acos" => Self::Acos,
-            "atan" => Self::Atan,
-            "rsqrt" => Self::Rsqrt,
-            _ => return None,
-        })
-    }
 }
 
 /// erfc(x)·exp(x²) on [1, 6] as a polynomial in (x − 3)/(x + 3), highest power first.
@@ -132,34 +72,39 @@ pub struct Math<'a, 'b> {
 
 impl Math<'_, '_> {
     /// `f(x)` of a float64.
-    pub fn call1(&mut self, func: Func1, x: Value) -> Value {
+    pub fn call1(&mut self, func: Real, x: Value) -> Value {
         match func {
-            Func1::Exp => self.exp(x),
-            Func1::Exp2 => self.exp_scaled(x, std::f64::consts::LN_2),
-            Func1::Exp10 => self.exp_scaled(x, std::f64::consts::LN_10),
-            Func1::Expm1 => self.expm1(x),
-            Func1::Log => self.log(x),
-            Func1::Log2 => self.log_scaled(x, std::f64::consts::LOG2_E),
-            Func1::Log10 => self.log_scaled(x, std::f64::consts::LOG10_E),
-            Func1::Log1p => self.log1p(x),
-            Func1::Tanh => self.tanh(x),
-            Func1::Sinh => self.sinh(x),
-            Func1::Cosh => self.cosh(x),
-            Func1::Asinh => self.asinh(x),
-            Func1::Acosh => self.acosh(x),
-            Func1::Atanh => self.atanh(x),
-            Func1::Sigmoid => self.sigmoid(x),
-            Func1::Erf => self.erf(x),
-            Func1::Sin => self.sin_cos(x).0,
-            Func1::Cos => self.sin_cos(x).1,
-            Func1::Tan => {
+            Real::Exp => self.exp(x),
+            Real::Exp2 => self.exp_scaled(x, std::f64::consts::LN_2),
+            Real::Exp10 => self.exp_scaled(x, std::f64::consts::LN_10),
+            Real::Expm1 => self.expm1(x),
+            Real::Log => self.log(x),
+            Real::Log2 => self.log_scaled(x, std::f64::consts::LOG2_E),
+            Real::Log10 => self.log_scaled(x, std::f64::consts::LOG10_E),
+            Real::Log1p => self.log1p(x),
+            Real::Tanh => self.tanh(x),
+            Real::Sinh => self.sinh(x),
+            Real::Cosh => self.cosh(x),
+            Real::Asinh => self.asinh(x),
+            Real::Acosh => self.acosh(x),
+            Real::Atanh => self.atanh(x),
+            Real::Sigmoid => self.sigmoid(x),
+            Real::Erf => self.erf(x),
+            Real::Sin => self.sin_cos(x).0,
+            Real::Cos => self.sin_cos(x).1,
+            Real::Tan => {
                 let (sin, cos) = self.sin_cos(x);
                 self.b.ins().fdiv(sin, cos)
             }
-            Func1::Asin => self.asin(x),
-            Func1::Acos => self.acos(x),
-            Func1::Atan => self.atan(x),
-            Func1::Rsqrt => {
+            Real::Sqrt => self.b.ins().sqrt(x),
+            Real::Floor => self.b.ins().floor(x),
+            Real::Ceil => self.b.ins().ceil(x),
+            Real::Trunc => self.b.ins().trunc(x),
+            Real::Round => self.b.ins().nearest(x),
+            Real::Asin => self.asin(x),
+            Real::Acos => self.acos(x),
+            Real::Atan => self.atan(x),
+            Real::Rsqrt => {
                 let root = self.b.ins().sqrt(x);
                 let one = self.c(1.0);
                 self.b.ins().fdiv(one, root)

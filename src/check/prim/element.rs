@@ -12,37 +12,15 @@ pub(super) fn unary(rule: &mut Rule<'_>, op: Unary) -> Typed {
     no_text(rule, &x)?;
     let dtype = match op {
         Unary::Isnan | Unary::Isinf | Unary::Isfinite | Unary::LogicalNot => Some(DType::Bool),
-        Unary::Abs
-        | Unary::Negative
-        | Unary::Sign
-        | Unary::Floor
-        | Unary::Ceil
-        | Unary::Round
-        | Unary::Trunc => x.ty.dtype,
+        Unary::Abs | Unary::Negative | Unary::Sign => x.ty.dtype,
+        Unary::Real(real) if real.is_rounding() => x.ty.dtype,
         Unary::BitwiseNot => {
             need(rule, &x, "an integer or bool dtype", |dtype| {
                 dtype.is_int() || dtype == DType::Bool
             })?;
             x.ty.dtype
         }
-        Unary::Exp
-        | Unary::Log
-        | Unary::Sqrt
-        | Unary::Rsqrt
-        | Unary::Sin
-        | Unary::Cos
-        | Unary::Tan
-        | Unary::Sinh
-        | Unary::Cosh
-        | Unary::Tanh
-        | Unary::Asin
-        | Unary::Acos
-        | Unary::Atan
-        | Unary::Asinh
-        | Unary::Acosh
-        | Unary::Atanh
-        | Unary::Erf
-        | Unary::Sigmoid => {
+        Unary::Real(_) => {
             need(rule, &x, "a float dtype", |dtype| {
                 dtype.is_float() || matches!(dtype, DType::C64 | DType::C128)
             })?;

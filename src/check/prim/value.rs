@@ -21,7 +21,7 @@ pub(super) fn unary(op: Unary, dims: &[Dim], facts: &Facts) -> Option<Vec<Dim>> 
             }
         },
         Unary::LogicalNot => |dim, _| Some(Dim::int(1) - dim),
-        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => |dim, _| Some(dim.clone()),
+        Unary::Real(real) if real.is_rounding() => |dim, _| Some(dim.clone()),
         _ => return None,
     };
     dims.iter().map(|dim| each(dim, facts)).collect()

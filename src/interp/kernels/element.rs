@@ -2,7 +2,7 @@
 
 use irc_syntax::DType;
 
-use super::num::{Num, Real, shift_left, shift_right};
+use super::num::{Num, shift_left, shift_right};
 use super::walk::{Side, broadcast_shapes, broadcast_strides, copy_strided, row_major, walk_runs};
 use super::{Done, Nums, checked_count, pick_strings, rearrange, tensor, with_nums};
 use crate::check::prim::{Binary, Unary};
@@ -16,10 +16,8 @@ pub(in crate::interp) fn unary(op: Unary, x: &Tensor) -> Done {
 }
 
 fn unary_of<T: Num>(op: Unary, x: &Tensor, values: &[T]) -> Done {
-    if let Some(real) = real_of(op) {
-        return map(x, values, |value| value.apply(real));
-    }
     match op {
+        Unary::Real(real) => map(x, values, |value| value.apply(real)),
         Unary::Abs => map(x, values, T::abs),
         Unary::Negative => map(x, values, T::neg),
         Unary::Sign => map(x, values, T::sign),
@@ -30,44 +28,7 @@ fn unary_of<T: Num>(op: Unary, x: &Tensor, values: &[T]) -> Done {
         // The one bit of a bool is its truth.
         Unary::BitwiseNot if x.dtype == DType::Bool => test(x, values, |value| !value.is_true()),
         Unary::BitwiseNot => map(x, values, |value| value.bits(value, |a, _| !a)),
-        _ => Err(RunError::type_error(format!("{op:?} is not element-wise"))),
     }
-}
-
-/// The real function of a primitive.
-pub(in crate::interp) fn real_of(op: Unary) -> Option<Real> {
-    Some(match op {
-        Unary::Exp => Real::Exp,
-        Unary::Log => Real::Log,
-        Unary::Sqrt => Real::Sqrt,
-        Unary::Rsqrt => Real::Rsqrt,
-        Unary::Sin => Real::Sin,
-        Unary::Cos => Real::Cos,
-        Unary::Tan => Real::Tan,
-        Unary::Sinh => Real::Sinh,
-        Unary::Cosh => Real::Cosh,
-        Unary::Tanh => Real::Tanh,
-        Unary::Asin => Real::Asin,
-        Unary::Acos => Real::Acos,
-        Unary::Atan => Real::Atan,
-        Unary::Asinh => Real::Asinh,
-        Unary::Acosh => Real::Acosh,
-        Unary::Atanh => Real::Atanh,
-        Unary::Erf => Real::Erf,
-        Unary::Sigmoid => Real::Sigmoid,
-        Unary::Floor => Real::Floor,
-        Unary::Ceil => Real::Ceil,
-        Unary::Round => Real::Round,
-        Unary::Trunc => Real::Trunc,
-        Unary::Abs
-        | Unary::Negative
-        | Unary::Sign
-        | Unary::Isnan
-        | Unary::Isinf
-        | Unary::Isfinite
-        | Unary::LogicalNot
-        | Unary::BitwiseNot => return None,
-    })
 }
 
 fn map<T: Num>(x: &Tensor, values: &[T], f: impl Fn(T) -> T) -> Done {

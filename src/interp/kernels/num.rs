@@ -3,6 +3,7 @@
 
 use irc_syntax::DType;
 
+use crate::check::intrinsics::Real;
 use crate::tensor::Tensor;
 
 /// A number that arithmetic is done in.
@@ -44,39 +45,6 @@ pub(in crate::interp) trait Num: Copy + PartialOrd + PartialEq + 'static {
     fn apply(self, f: Real) -> Self;
     /// The least and the greatest value of a dtype in this class.
     fn limits(dtype: DType) -> (Self, Self);
-}
-
-/// Functions of one real number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::interp) enum Real {
-    Exp,
-    Exp2,
-    Exp10,
-    Expm1,
-    Log,
-    Log2,
-    Log10,
-    Log1p,
-    Sqrt,
-    Rsqrt,
-    Sin,
-    Cos,
-    Tan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asin,
-    Acos,
-    Atan,
-    Asinh,
-    Acosh,
-    Atanh,
-    Erf,
-    Sigmoid,
-    Floor,
-    Ceil,
-    Round,
-    Trunc,
 }
 
 macro_rules! float {
@@ -329,9 +297,10 @@ macro_rules! int {
                 }
             }
             fn apply(self, f: Real) -> Self {
-                match f {
-                    Real::Floor | Real::Ceil | Real::Round | Real::Trunc => self,
-                    _ => (self as f64).apply(f) as Self,
+                if f.is_rounding() {
+                    self
+                } else {
+                    (self as f64).apply(f) as Self
                 }
             }
             fn limits(dtype: DType) -> (Self, Self) {

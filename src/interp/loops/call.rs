@@ -5,8 +5,9 @@ use irc_syntax::{BinaryOp, DType, Expr};
 use super::Compiler;
 use super::expr::{Code, Typed, match_types};
 use super::scalar::{round, wrap};
+use crate::check::intrinsics::Real;
 use crate::interp::RunError;
-use crate::interp::kernels::num::{Num, Real, int_limits};
+use crate::interp::kernels::num::{Num, int_limits};
 
 impl Compiler {
     /// Compiles a call that gives a scalar.
@@ -225,51 +226,15 @@ fn libm_name(symbol: &str) -> Option<&str> {
         .strip_suffix(".f32")
         .or(plain.strip_suffix(".f64"))
         .unwrap_or(plain);
-    if real(plain).is_some()
+    if Real::from_name(plain).is_some()
         || ["fabs", "pow", "fmod", "atan2", "copysign", "fma", "hypot"].contains(&plain)
     {
         return Some(plain);
     }
     let single = plain.strip_suffix('f')?;
-    let known = real(single).is_some()
+    let known = Real::from_name(single).is_some()
         || ["fabs", "pow", "fmod", "atan2", "copysign", "fma", "hypot"].contains(&single);
     known.then_some(single)
-}
-
-fn real(name: &str) -> Option<Real> {
-    // tidy: table
-    Some(match name {
-        "exp" => Real::Exp,
-        "exp2" => Real::Exp2,
-        "exp10" => Real::Exp10,
-        "expm1" => Real::Expm1,
-        "log" => Real::Log,
-        "log2" => Real::Log2,
-        "log10" => Real::Log10,
-        "log1p" => Real::Log1p,
-        "sqrt" => Real::Sqrt,
-        "rsqrt" => Real::Rsqrt,
-        "sin" => Real::Sin,
-        "cos" => Real::Cos,
-        "tan" => Real::Tan,
-        "sinh" => Real::Sinh,
-        "cosh" => Real::Cosh,
-        "tanh" => Real::Tanh,
-        "asin" => Real::Asin,
-        "acos" => Real::Acos,
-        "atan" => Real::Atan,
-        "asinh" => Real::Asinh,
-        "acosh" => Real::Acosh,
-        "atanh" => Real::Atanh,
-        "erf" => Real::Erf,
-        "sigmoid" => Real::Sigmoid,
-        "floor" => Real::Floor,
-        "ceil" => Real::Ceil,
-        // TVM's `round` and `nearbyint` are both half to even.
-        "round" | "nearbyint" | "rint" | "roundeven" => Real::Round,
-        "trunc" => Real::Trunc,
-        _ => return None,
-    })
 }
 
 fn one(name: &str, x: Typed) -> Option<Typed> {
@@ -292,7 +257,7 @@ fn one(name: &str, x: Typed) -> Option<Typed> {
             Typed::int(dtype, Box::new(move |m| Ok(wrap(dtype, !code(m)?))))
         });
     }
-    let f = real(name)?;
+    let f = Real::from_name(name)?;
     let dtype = if dtype.is_float() { dtype } else { DType::F32 };
     let code = x.into_float();
     Some(Typed::float(

@@ -6,7 +6,7 @@ use irc_syntax::{
 
 use super::index;
 use super::{Axis, Block, Lower, access, constant};
-use crate::check::prim::{Binary, BoundCall, Prim, Unary, shape_dims};
+use crate::check::prim::{Binary, BoundCall, Prim, Real, Unary, shape_dims};
 use crate::shape::Dim;
 
 /// Whether a primitive's elements can be written where they are read.
@@ -35,20 +35,9 @@ pub(super) fn is_inline(prim: Prim) -> bool {
 /// Whether computing an element twice costs more than a load.
 pub(super) fn is_costly(prim: Prim) -> bool {
     match prim {
-        Prim::Unary(op) => !matches!(
+        Prim::Unary(op) => matches!(
             op,
-            Unary::Abs
-                | Unary::Negative
-                | Unary::Floor
-                | Unary::Ceil
-                | Unary::Round
-                | Unary::Trunc
-                | Unary::Sign
-                | Unary::Isnan
-                | Unary::Isinf
-                | Unary::Isfinite
-                | Unary::LogicalNot
-                | Unary::BitwiseNot
+            Unary::Real(real) if !real.is_rounding()
         ),
         Prim::Binary(op) => matches!(
             op,
@@ -280,36 +269,15 @@ fn unary(op: Unary, a: Expr, of: DType) -> Expr {
         Unary::Abs if of.is_unsigned() || of == DType::Bool => a,
         Unary::Abs => call("abs", a),
         Unary::Negative => Expr::unary(UnaryOp::Neg, a),
-        Unary::Round if is_float => call("nearbyint", a),
-        Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if !is_float => a,
+        Unary::Real(real) if real.is_rounding() && !is_float => a,
+        Unary::Real(Real::Round) => call("nearbyint", a),
+        Unary::Real(real) => call(real.name(), a),
         Unary::Isnan | Unary::Isinf if !is_float => constant(DType::Bool, Expr::bool(false)),
         Unary::Isfinite if !is_float => constant(DType::Bool, Expr::bool(true)),
         Unary::Sign => sign(a, of),
         Unary::LogicalNot => Expr::unary(UnaryOp::Not, a),
         Unary::BitwiseNot if of == DType::Bool => Expr::unary(UnaryOp::Not, a),
         Unary::BitwiseNot => Expr::unary(UnaryOp::Invert, a),
-        Unary::Exp => call("exp", a),
-        Unary::Log => call("log", a),
-        Unary::Sqrt => call("sqrt", a),
-        Unary::Rsqrt => call("rsqrt", a),
-        Unary::Sin => call("sin", a),
-        Unary::Cos => call("cos", a),
-        Unary::Tan => call("tan", a),
-        Unary::Sinh => call("sinh", a),
-        Unary::Cosh => call("cosh", a),
-        Unary::Tanh => call("tanh", a),
-        Unary::Asin => call("asin", a),
-        Unary::Acos => call("acos", a),
-        Unary::Atan => call("atan", a),
-        Unary::Asinh => call("asinh", a),
-        Unary::Acosh => call("acosh", a),
-        Unary::Atanh => call("atanh", a),
-        Unary::Erf => call("erf", a),
-        Unary::Sigmoid => call("sigmoid", a),
-        Unary::Floor => call("floor", a),
-        Unary::Ceil => call("ceil", a),
-        Unary::Trunc => call("trunc", a),
-        Unary::Round => call("nearbyint", a),
         Unary::Isnan => call("isnan", a),
         Unary::Isinf => call("isinf", a),
         Unary::Isfinite => call("isfinite", a),

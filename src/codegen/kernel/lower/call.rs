@@ -7,6 +7,7 @@ use super::super::vir::{BinOp, CmpOp, Reg, Ty, UnOp};
 use super::Lower;
 use super::cond::{Cond, comparison};
 use super::value::Val;
+use crate::check::intrinsics::Real;
 
 impl Lower<'_> {
     pub(super) fn call(&mut self, expr: &Expr) -> Option<Val> {
@@ -211,22 +212,38 @@ impl Lower<'_> {
             return Some(Val::Mask(self.classify(name, reg)));
         }
         let b = &mut self.b;
-        let res = match name {
-            "fabs" | "abs" => math::abs(b, reg),
-            "sqrt" => b.un(UnOp::Sqrt, reg),
-            "floor" => b.un(UnOp::Floor, reg),
-            "ceil" => b.un(UnOp::Ceil, reg),
-            "trunc" => b.un(UnOp::Trunc, reg),
-            "round" | "nearbyint" => b.un(UnOp::Round, reg),
-            "exp" => math::exp(b, reg),
-            "log" => math::log(b, reg),
-            "rsqrt" => math::rsqrt(b, reg),
-            "tanh" => math::tanh(b, reg),
-            "sigmoid" => math::sigmoid(b, reg),
-            "erf" => math::erf(b, reg),
-            "sin" => math::sin(b, reg),
-            "cos" => math::cos(b, reg),
-            _ => return None,
+        if matches!(name, "fabs" | "abs") {
+            return Some(Val::F32(math::abs(b, reg)));
+        }
+        let res = match Real::from_name(name)? {
+            Real::Sqrt => b.un(UnOp::Sqrt, reg),
+            Real::Floor => b.un(UnOp::Floor, reg),
+            Real::Ceil => b.un(UnOp::Ceil, reg),
+            Real::Trunc => b.un(UnOp::Trunc, reg),
+            Real::Round => b.un(UnOp::Round, reg),
+            Real::Exp => math::exp(b, reg),
+            Real::Log => math::log(b, reg),
+            Real::Rsqrt => math::rsqrt(b, reg),
+            Real::Tanh => math::tanh(b, reg),
+            Real::Sigmoid => math::sigmoid(b, reg),
+            Real::Erf => math::erf(b, reg),
+            Real::Sin => math::sin(b, reg),
+            Real::Cos => math::cos(b, reg),
+            Real::Exp2
+            | Real::Exp10
+            | Real::Expm1
+            | Real::Log2
+            | Real::Log10
+            | Real::Log1p
+            | Real::Tan
+            | Real::Sinh
+            | Real::Cosh
+            | Real::Asin
+            | Real::Acos
+            | Real::Atan
+            | Real::Asinh
+            | Real::Acosh
+            | Real::Atanh => return None,
         };
         Some(Val::F32(res))
     }
