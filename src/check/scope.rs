@@ -193,6 +193,9 @@ impl<'a> GraphScope<'a> {
                 self.effects.push((expr.span, path.to_string()));
             }
             let ty = prim::infer(&bound, self).unwrap_or_else(|fault| self.report(fault));
+            if bound.prim == Prim::WhileLoop {
+                self.loop_body(&bound, &ty);
+            }
             self.callee(&bound, &ty);
             return ty;
         }
@@ -369,7 +372,7 @@ impl<'a> GraphScope<'a> {
         substitute(&ret, &symbols)
     }
 
-    fn unknown_function(&mut self, expr: &Expr, name: &str) -> Type {
+    pub(super) fn unknown_function(&mut self, expr: &Expr, name: &str) -> Type {
         if self.broken {
             return Type::Error;
         }
@@ -387,7 +390,7 @@ impl<'a> GraphScope<'a> {
     }
 
     /// Checks arguments against the first parameters of a function; binds its symbols.
-    fn pass_arguments(
+    pub(super) fn pass_arguments(
         &mut self,
         name: &str,
         signature: &Signature,

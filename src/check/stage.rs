@@ -8,6 +8,7 @@ use irc_syntax::{
 };
 
 use super::intrinsics::canonical;
+use super::prim::Prim;
 
 /// What a module is made of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -144,7 +145,8 @@ fn graph_value(value: &Expr, level: Level, faults: &mut Vec<Diagnostic>) {
         return;
     }
     let call_tir = matches!(path.as_str(), "R.call_tir" | "R.call_tir_inplace");
-    if !STRUCTURAL.contains(&path.as_str()) {
+    let is_control = Prim::find(&path).is_some_and(Prim::is_control);
+    if !is_control && !STRUCTURAL.contains(&path.as_str()) {
         faults.push(fault(
             level,
             value.span,

@@ -5,6 +5,8 @@
 //! numbers here, so what a template does for values known early is tested against what it does for late ones.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::rc::Rc;
 
 use irc_syntax::{
     Arg, DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, NameSupply, Span, Stmt,
@@ -36,6 +38,7 @@ pub fn run_func(
 ) -> Result<Value, RunError> {
     let mut run = Run {
         module,
+        made: BTreeMap::new(),
         expander: Expander::new(lib),
         n_calls: 0,
     };
@@ -47,14 +50,32 @@ pub fn run_func(
     run.call(func, args)
 }
 
-struct Run<'a> {
+pub(super) struct Run<'a> {
     module: &'a Module,
+    /// Bodies of loops of the library operators that are running.
+    made: BTreeMap<Name, Rc<Func>>,
     expander: Expander<'a>,
     n_calls: usize,
 }
 
+/// A function that is called: of the module, or made by an expansion.
+pub(super) enum Callee<'a> {
+    OfModule(&'a Func),
+    Made(Rc<Func>),
+}
+
+impl Deref for Callee<'_> {
+    type Target = Func;
+    fn deref(&self) -> &Func {
+        match self {
+            Self::OfModule(func) => func,
+            Self::Made(func) => func,
+        }
+    }
+}
+
 /// The variables of one call.
-struct Frame {
+pub(super) struct Frame {
     vars: BTreeMap<Name, Value>,
     symbols: BTreeMap<Name, i64>,
     names: NameSupply,
@@ -67,12 +88,17 @@ impl Frame {
         self.symbols.get(name).copied()
     }
 
-    fn dim(&self, dim: &Dim) -> Option<i64> {
+    pub(super) fn dim(&self, dim: &Dim) -> Option<i64> {
         dim.eval(&|name| self.symbol(name))
     }
 
     /// Binds the symbols of a type to the extents of a value, and checks the others.
-    fn bind_type(&mut self, ty: &Type, value: &Value, what: &str) -> Result<(), RunError> {
+    pub(super) fn bind_type(
+        &mut self,
+        ty: &Type,
+        value: &Value,
+        what: &str,
+    ) -> Result<(), RunError> {
         let (dims, extents): (&[Dim], Vec<i64>) = match (ty, value) {
             (Type::Tensor(ty), Value::Tensor(tensor)) => {
                 if ty.dtype.is_some_and(|dtype| dtype != tensor.dtype) {
@@ -126,7 +152,7 @@ enum Flow {
 }
 
 impl<'a> Run<'a> {
-    fn call(&mut self, func: &Func, args: Vec<Value>) -> Result<Value, RunError> {
+    pub(super) fn call(&mut self, func: &Func, args: Vec<Value>) -> Result<Value, RunError> {
         self.n_calls += 1;
         if self.n_calls > MAX_CALLS {
             return Err(RunError::runtime_error(
@@ -254,7 +280,12 @@ impl<'a> Run<'a> {
             .is_some_and(|name| self.module.name.as_ref() == Some(name))
     }
 
-    fn eval(&mut self, expr: &Expr, base: &str, frame: &mut Frame) -> Result<Value, RunError> {
+    pub(super) fn eval(
+        &mut self,
+        expr: &Expr,
+        base: &str,
+        frame: &mut Frame,
+    ) -> Result<Value, RunError> {
         let value = match &expr.kind {
             ExprKind::Name(name) => match (frame.vars.get(name), frame.symbol(name)) {
                 (Some(value), _) => Ok(value.clone()),
@@ -321,7 +352,7 @@ impl<'a> Run<'a> {
         if let Some(func) = self.callee(&path) {
             let values = args.iter().map(|arg| self.eval(&arg.value, base, frame));
             let values = values.collect::<Result<_, _>>()?;
-            return self.call(func, values);
+            return self.call(&func, values);
         }
         if let Some(prim) = Prim::find(&path).filter(|_| !prim::is_library_form(&path, expr)) {
             let call = prim::bind(prim, expr).map_err(fault)?;
@@ -351,15 +382,15 @@ impl<'a> Run<'a> {
     }
 
     /// The function of the module that `cls.f` or `Module.f` names.
-    fn callee(&self, path: &str) -> Option<&'a Func> {
+    pub(super) fn callee(&self, path: &str) -> Option<Callee<'a>> {
         let module = self.module;
         let (head, name) = path.split_once('.')?;
         let is_ours = head == "cls" || module.name.as_ref().is_some_and(|name| name == head);
-        if is_ours {
-            module.find_func(name)
-        } else {
-            None
+        if !is_ours {
+            return None;
         }
+        let made = self.made.get(name).cloned().map(Callee::Made);
+        made.or_else(|| module.find_func(name).map(Callee::OfModule))
     }
 
     fn prim(&mut self, call: &BoundCall, base: &str, frame: &mut Frame) -> Result<Value, RunError> {
@@ -376,6 +407,7 @@ impl<'a> Run<'a> {
                 Ok(value)
             }
             Prim::CallTir => self.call_tir(call, base, frame),
+            Prim::WhileLoop => self.while_loop(call, base, frame),
             _ => {
                 let mut operands = Vec::new();
                 for operand in call.operands() {
@@ -394,7 +426,7 @@ impl<'a> Run<'a> {
         frame: &mut Frame,
     ) -> Result<Value, RunError> {
         let func = match call.get("func") {
-            Bound::Expr(func) => func.as_path().and_then(|path| self.callee(&path)).cloned(),
+            Bound::Expr(func) => func.as_path().and_then(|path| self.callee(&path)),
             _ => None,
         };
         let Some(func) = func else {
@@ -571,7 +603,7 @@ fn assign(target: &Expr, value: Value, frame: &mut Frame) -> Result<(), RunError
 }
 
 /// The types of the results of a `call_tir`, and whether they were written as several.
-fn out_types(call: &BoundCall) -> Result<(Vec<Type>, bool), RunError> {
+pub(super) fn out_types(call: &BoundCall) -> Result<(Vec<Type>, bool), RunError> {
     let Bound::Expr(expr) = call.get("out_ty") else {
         return Err(RunError::type_error("`out_ty` is missing"));
     };
@@ -587,7 +619,7 @@ fn out_types(call: &BoundCall) -> Result<(Vec<Type>, bool), RunError> {
     }
 }
 
-fn fault(fault: Diagnostic) -> RunError {
+pub(super) fn fault(fault: Diagnostic) -> RunError {
     let span: Option<Span> = fault.primary.as_ref().map(|label| label.span);
     RunError::runtime_error(fault.message).at(span)
 }
@@ -679,7 +711,10 @@ fn type_of_value(value: &Value) -> Type {
             })
         }
         Value::Tuple(items) => Type::Tuple(items.iter().map(type_of_value).collect()),
-        Value::Seq(items) => Type::Seq(Box::new(items.first().map_or(Type::Any, type_of_value))),
+        Value::Seq(items) => {
+            let types: Vec<Type> = items.iter().map(type_of_value).collect();
+            Type::Seq(Box::new(prim::common_type(&types)))
+        }
         Value::Shape(dims) => Type::Shape(Some(dims.iter().map(|dim| Dim::int(*dim)).collect())),
         Value::Int(_) => Type::Scalar(DType::I64),
         Value::Float(_) => Type::Scalar(DType::F32),

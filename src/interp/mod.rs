@@ -3,11 +3,13 @@
 //! `kernels` are functions of tensors, `prim` gives each primitive its kernel, `graph` runs `@R.function`s, `loops` runs
 //! `@T.prim_func`s. Compiled code, passes and folding of constants are tested against what is computed here.
 
+mod control;
 mod graph;
 mod kernels;
 mod loops;
 mod prim;
 mod value;
+mod while_loop;
 
 pub use graph::run_func;
 pub use loops::run_prim_func;

@@ -12,7 +12,7 @@ use super::kernels::reduce::{self, Extreme, Scan};
 use super::kernels::scatter::{self, Reduction};
 use super::kernels::window::{self, Pool, Pooling, Rounding};
 use super::kernels::{Done, element, layout, make};
-use super::{RunError, Value};
+use super::{RunError, Value, control};
 use crate::check::prim::{Bound, BoundCall, Kind, Prim, slots};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, parse_const_value};
@@ -126,7 +126,17 @@ impl Operands<'_> {
             Prim::Shape => return Ok(Value::Shape(self.dims("values")?)),
             Prim::ShapeToTensor => self.shape_to_tensor(),
             Prim::TensorToShape => return Ok(Value::Shape(self.tensor("x")?.to_i64s())),
+            Prim::Sequence
+            | Prim::SeqInsert
+            | Prim::SeqErase
+            | Prim::SeqAt
+            | Prim::SeqLen
+            | Prim::SeqConcat
+            | Prim::Optional
+            | Prim::HasValue
+            | Prim::GetValue => return control::eval(call, self.operands),
             Prim::MatchCast
+            | Prim::WhileLoop
             | Prim::CallTir
             | Prim::CallTirInplace
             | Prim::CallDpsPacked

@@ -186,7 +186,7 @@ impl Fold<'_> {
 
 /// Primitives without control, calls or run-time shapes.
 fn is_foldable(prim: Prim) -> bool {
-    !matches!(
+    !prim.is_control() && !matches!(
         prim,
         Prim::Const
             | Prim::Shape

@@ -414,7 +414,7 @@ fn at_binding(diag: Diagnostic, base: &str, value: &Expr) -> Diagnostic {
 
 /// Primitives without control, calls or effects.
 fn is_followed(prim: Prim) -> bool {
-    !matches!(
+    !prim.is_control() && !matches!(
         prim,
         Prim::Shape
             | Prim::ShapeOf

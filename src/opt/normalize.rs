@@ -16,6 +16,7 @@ use irc_syntax::uses::{bound_names, substitute, substitute_stmt};
 use irc_syntax::{BinaryOp, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp};
 
 use super::{Changed, PassCx};
+use crate::check::prim::Prim;
 use crate::check::{FuncInfo, Type};
 
 /// Runs the pass on every graph function.
@@ -366,7 +367,7 @@ pub(super) fn is_attribute_call(path: &str) -> bool {
             | "R.func_attr"
             | "R.prim_value"
     ) || path.starts_with("T.")
-        || path.starts_with("I.")
+        || (path.starts_with("I.") && Prim::find(path).is_none())
 }
 
 /// Names that both branches of an `if` bind last.

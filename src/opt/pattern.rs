@@ -90,5 +90,11 @@ pub fn pattern_of(value: &Expr) -> Option<Pattern> {
             return None;
         }
         Prim::CallDpsPacked | Prim::CallPurePacked | Prim::CallPacked => return None,
+        Prim::WhileLoop | Prim::Sequence | Prim::SeqInsert | Prim::SeqErase | Prim::SeqAt => {
+            return None;
+        }
+        Prim::SeqLen | Prim::SeqConcat | Prim::Optional | Prim::HasValue | Prim::GetValue => {
+            return None;
+        }
     })
 }

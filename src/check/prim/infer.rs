@@ -2,7 +2,7 @@
 
 use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Span, UnaryOp};
 
-use super::{BoundCall, Items, Prim, element, index, layout, make, window};
+use super::{BoundCall, Items, Prim, control, element, index, layout, make, window};
 use crate::check::types::{TensorType, Type};
 use crate::shape::{Dim, Facts};
 use crate::tensor::Tensor;
@@ -129,6 +129,16 @@ impl Rule<'_> {
                 make::declared(self, "out_ty")
             }
             Prim::CallPurePacked | Prim::CallPacked => make::declared(self, "ty_args"),
+            Prim::WhileLoop => make::declared(self, "out_ty"),
+            Prim::Sequence => control::sequence(self),
+            Prim::SeqInsert => control::seq_insert(self),
+            Prim::SeqErase => control::seq_erase(self),
+            Prim::SeqAt => control::seq_at(self),
+            Prim::SeqLen => control::seq_len(self),
+            Prim::SeqConcat => control::seq_concat(self),
+            Prim::Optional => control::optional(self),
+            Prim::HasValue => control::has_value(self),
+            Prim::GetValue => control::get_value(self),
         }
     }
 

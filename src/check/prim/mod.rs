@@ -5,6 +5,7 @@
 //! (`opt/lower`) have an arm for each `Prim` and read the same [`BoundCall`].
 
 mod bind;
+mod control;
 mod element;
 mod index;
 mod infer;
@@ -22,6 +23,7 @@ use irc_syntax::Expr;
 pub use super::intrinsics::Real;
 pub(crate) use bind::unknown_dtype;
 pub use bind::{Bound, BoundCall, Items, bind, bind_infix, infix_prim, shape_dims};
+pub use control::{common_type, element_type, join_elements};
 pub use infer::{Scope, infer};
 pub use layout::slice_begin;
 pub use schema::{Default, Kind, Slot, slots};
@@ -116,6 +118,26 @@ pub enum Prim {
     CallPurePacked,
     /// `R.call_packed("f", a, b, ty_args=(T,))`, for its effect.
     CallPacked,
+    /// `I.while_loop(cls.body, n, c, (carried…), (captured…), out_ty=[…])`
+    WhileLoop,
+    /// `I.sequence((a, b), ty=R.Tensor(…))`
+    Sequence,
+    /// `I.seq_insert(s, x, position)`
+    SeqInsert,
+    /// `I.seq_erase(s, position)`
+    SeqErase,
+    /// `I.seq_at(s, position)`
+    SeqAt,
+    /// `I.seq_len(s)`
+    SeqLen,
+    /// `I.seq_concat(s, axis, new_axis)`
+    SeqConcat,
+    /// `I.optional(x)`, `I.optional(ty=R.Tensor(…))`
+    Optional,
+    /// `I.has_value(o)`
+    HasValue,
+    /// `I.get_value(o)`
+    GetValue,
 }
 
 /// Element-wise operators of one operand.
@@ -323,6 +345,16 @@ pub const TABLE: &[(&str, Prim, &str)] = &[
     ("R.call_dps_packed", Prim::CallDpsPacked, DPS),
     ("R.call_pure_packed", Prim::CallPurePacked, PACKED),
     ("R.call_packed", Prim::CallPacked, PACKED),
+    ("I.while_loop", Prim::WhileLoop, "func: value, trip_count: tensor = None, condition: tensor = None, carried: tensors = None, captured: tensors = None, out_ty: value"),
+    ("I.sequence", Prim::Sequence, "items: tensors = None, ty: value = None"),
+    ("I.seq_insert", Prim::SeqInsert, "sequence: tensor, x: tensor, position: tensor = None"),
+    ("I.seq_erase", Prim::SeqErase, "sequence: tensor, position: tensor = None"),
+    ("I.seq_at", Prim::SeqAt, "sequence: tensor, position: tensor"),
+    ("I.seq_len", Prim::SeqLen, "sequence: tensor"),
+    ("I.seq_concat", Prim::SeqConcat, "sequence: tensor, axis: int = 0, new_axis: bool = False"),
+    ("I.optional", Prim::Optional, "x: tensor = None, ty: value = None"),
+    ("I.has_value", Prim::HasValue, "x: tensor"),
+    ("I.get_value", Prim::GetValue, "x: tensor"),
 ];
 
 struct Index {
@@ -374,6 +406,23 @@ impl Prim {
             .get(&self)
             .and_then(|at| TABLE.get(*at))
             .map_or("", |row| row.0)
+    }
+
+    /// Whether it is a loop, or makes or reads a sequence or optional: no kernel, and nothing to fold.
+    pub fn is_control(self) -> bool {
+        matches!(
+            self,
+            Self::WhileLoop
+                | Self::Sequence
+                | Self::SeqInsert
+                | Self::SeqErase
+                | Self::SeqAt
+                | Self::SeqLen
+                | Self::SeqConcat
+                | Self::Optional
+                | Self::HasValue
+                | Self::GetValue
+        )
     }
 
     /// Whether calls of it may have an effect beyond their result.

@@ -6,6 +6,7 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value};
 use irc_syntax::{DType, Expr, ExprKind, Name, Span, Stmt, StmtKind};
 
 use super::{Host, HostTensor, HostValue};
+use crate::check::prim::Prim;
 use crate::check::{Type, type_from_expr};
 use crate::codegen::arith::Val;
 use crate::codegen::cast;
@@ -372,7 +373,11 @@ impl Host<'_, '_, '_> {
                 self.unique(arg(0)?, &flags, span)
             }
             "R.call_pure_packed" | "R.call_packed" => self.call_packed(&args, span),
-            _ => self.call_other(expr, &path, name),
+            "I.while_loop" => self.while_loop(expr),
+            _ => match Prim::find(&path).filter(|found| found.is_control()) {
+                Some(found) => self.object_prim(found, expr, name),
+                None => self.call_other(expr, &path, name),
+            },
         }
     }
 
@@ -561,6 +566,11 @@ impl Host<'_, '_, '_> {
                     .collect::<Res<_>>()?;
                 Ok(HostValue::Tuple(items))
             }
+            (held @ HostValue::Object { .. }, ty) => match self.coerce(held, ty, span)? {
+                held @ HostValue::Object { .. } => Ok(held),
+                // Its extents have not been looked at.
+                tensor => self.match_type(tensor, ty, span),
+            },
             (held, _) => Ok(held),
         }
     }

@@ -6,7 +6,8 @@ use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Name, Span};
 
-use super::{Form, Host, HostTensor, HostValue, flatten_type};
+use super::object::is_object;
+use super::{Form, Host, HostTensor, HostValue, Leaf, flatten_type};
 use crate::check::{TensorType, Type, type_from_expr};
 use crate::codegen::arith::Val;
 use crate::codegen::cast;
@@ -340,8 +341,13 @@ impl Host<'_, '_, '_> {
             .collect::<Res<_>>()?;
         let n_inputs = super::num_input(func).min(values.len());
         let mut records = Vec::new();
-        for value in values.into_iter().take(n_inputs) {
-            let (data, shape) = self.argument(value, span)?;
+        for (idx, value) in values.into_iter().enumerate().take(n_inputs) {
+            let ty = match func.params.get(idx) {
+                Some(_) => self.param_type(func, idx).unwrap_or(Type::Any),
+                None => return Err(unsupported(span, "this call passes too many values")),
+            };
+            let value = self.coerce(value, &ty, span)?;
+            let (data, shape) = self.argument(value, &ty, span)?;
             records.push(data);
             records.push(shape);
         }
@@ -350,10 +356,10 @@ impl Host<'_, '_, '_> {
         flatten_type(&ty, &mut leaves).ok_or_else(|| {
             unsupported(
                 span,
-                format!("the result of `{}` has no known rank", func.name),
+                format!("the type of what `{}` returns is not known", func.name),
             )
         })?;
-        let n_words: usize = leaves.iter().map(|(_, ndim)| ndim + 1).sum();
+        let n_words: usize = leaves.iter().map(Leaf::words).sum();
         let args = self.lower.stack_array(&records);
         let slot = self.lower.stack(8 * n_words as u32, 8);
         let results = self.lower.b.ins().stack_addr(I64, slot, 0);
@@ -365,7 +371,7 @@ impl Host<'_, '_, '_> {
     }
 
     /// The type of what a graph function returns.
-    fn return_type(&self, func: &Func, span: Option<Span>) -> Res<Type> {
+    pub fn return_type(&self, func: &Func, span: Option<Span>) -> Res<Type> {
         let known = self
             .program
             .info
@@ -385,23 +391,36 @@ impl Host<'_, '_, '_> {
     }
 
     fn read_results(&mut self, ty: &Type, results: Value, at: &mut i32) -> HostValue {
-        let flags = MemFlagsData::trusted();
-        let mut word = |host: &mut Self| {
-            let value = host.lower.b.ins().load(I64, flags, results, *at);
-            *at += 8;
-            value
-        };
-        match ty {
-            Type::Tuple(items) => HostValue::Tuple(
+        if let Type::Tuple(items) = ty {
+            return HostValue::Tuple(
                 items
                     .iter()
                     .map(|item| self.read_results(item, results, at))
                     .collect(),
-            ),
+            );
+        }
+        let value = self.load_value(ty, results, *at);
+        let mut leaves = Vec::new();
+        if flatten_type(ty, &mut leaves).is_some() {
+            *at += 8 * leaves.iter().map(Leaf::words).sum::<usize>() as i32;
+        }
+        value
+    }
+
+    /// The value of a type whose words stand at a place.
+    pub fn load_value(&mut self, ty: &Type, base: Value, at: i32) -> HostValue {
+        let flags = MemFlagsData::trusted();
+        let word =
+            |host: &mut Self, at: i32| host.lower.b.ins().load(I64, flags, base, at);
+        match ty {
+            ty if is_object(ty) => HostValue::Object {
+                object: word(self, at),
+                ty: ty.clone(),
+            },
             Type::Tensor(tensor) => {
-                let data = word(self);
+                let data = word(self, at);
                 let dims = (0..tensor.ndim.unwrap_or(0))
-                    .map(|_| Extent::Run(word(self)))
+                    .map(|axis| Extent::Run(word(self, at + 8 * (1 + axis as i32))))
                     .collect();
                 HostValue::Tensor(HostTensor {
                     data,
@@ -409,18 +428,13 @@ impl Host<'_, '_, '_> {
                     dims,
                 })
             }
-            Type::Scalar(dtype) => {
-                let data = word(self);
-                HostValue::Tensor(HostTensor {
-                    data,
-                    dtype: *dtype,
-                    dims: Vec::new(),
-                })
-            }
+            Type::Scalar(dtype) => HostValue::Tensor(HostTensor {
+                data: word(self, at),
+                dtype: *dtype,
+                dims: Vec::new(),
+            }),
             Type::Shape(dims) => {
-                let data = word(self);
-                let len = word(self);
-                let _ = len;
+                let data = word(self, at);
                 let n_dims = dims.as_ref().map_or(0, Vec::len);
                 let dims = (0..n_dims)
                     .map(|idx| {
@@ -431,6 +445,7 @@ impl Host<'_, '_, '_> {
             }
             Type::Seq(_)
             | Type::Opt(_)
+            | Type::Tuple(_)
             | Type::Func(..)
             | Type::Str
             | Type::DTypeValue
@@ -440,11 +455,17 @@ impl Host<'_, '_, '_> {
         }
     }
 
-    /// `data` and `shape` of one argument of a graph function.
-    fn argument(&mut self, value: HostValue, span: Option<Span>) -> Res<(Value, Value)> {
+    /// `data` and `shape` of one argument of a graph function, whose parameter has a type.
+    pub fn argument(
+        &mut self,
+        value: HostValue,
+        ty: &Type,
+        span: Option<Span>,
+    ) -> Res<(Value, Value)> {
         let zero = self.lower.i64(0);
         match value {
-            HostValue::Scalar(val) => {
+            HostValue::Object { object, .. } => Ok((object, zero)),
+            HostValue::Scalar(val) if matches!(ty, Type::Scalar(_)) => {
                 let bits = if val.dtype.is_float() {
                     let double = cast::cast(&mut self.lower.b, val.v, val.dtype, DType::F64);
                     self.lower.b.ins().bitcast(I64, MemFlagsData::new(), double)
@@ -453,7 +474,13 @@ impl Host<'_, '_, '_> {
                 };
                 Ok((bits, zero))
             }
-            HostValue::Shape(dims) => {
+            other if matches!(ty, Type::Scalar(_)) => {
+                let tensor = self.as_tensor(other, span)?;
+                let zero = self.lower.i64(0);
+                let val = self.load_element(&tensor, zero, span)?;
+                self.argument(HostValue::Scalar(val), ty, span)
+            }
+            HostValue::Shape(dims) if matches!(ty, Type::Shape(_)) => {
                 let values: Vec<Value> = dims.iter().map(|&dim| self.lower.extent(dim)).collect();
                 Ok((zero, self.lower.stack_array(&values)))
             }

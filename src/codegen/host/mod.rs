@@ -10,7 +10,9 @@
 
 mod bind;
 mod call;
+mod control;
 mod data;
+mod object;
 mod value;
 
 use std::collections::BTreeMap;
@@ -25,7 +27,7 @@ use super::Cpu;
 use super::arith::Val;
 use super::lower::{Binding, Extent, Lower, Res, unsupported};
 use super::object::Assembler;
-use crate::check::{Info, Type, type_from_expr};
+use crate::check::{Info, Type, body_of, type_from_expr};
 use crate::tensor::Weights;
 
 pub use value::{HostTensor, HostValue};
@@ -62,6 +64,8 @@ struct Host<'a, 'f, 'm> {
     form: Form,
     /// The function's name.
     func: Name,
+    /// What it returns, where that is known.
+    ret: Option<Type>,
     /// The runtime's record of the call.
     call: Value,
     /// Where results of an inner function go.
@@ -109,6 +113,7 @@ pub fn lower(asm: &mut Assembler, program: &mut Program<'_>, func: &Func, form: 
         program,
         form,
         func: func.name.clone(),
+        ret: None,
         call: params[0],
         results: params.get(2).copied(),
         values: BTreeMap::new(),
@@ -118,8 +123,10 @@ pub fn lower(asm: &mut Assembler, program: &mut Program<'_>, func: &Func, form: 
         storages: BTreeMap::new(),
         returned: false,
     };
+    host.ret = host.return_type(func, None).ok();
     host.bind_params(func, params[1])?;
-    if form == Form::Entry {
+    let has_objects = host.ret.as_ref().is_some_and(has_object);
+    if form == Form::Entry && !has_objects {
         host.find_outputs(&func.body);
     }
     host.make_workspace(&func.body)?;
@@ -156,6 +163,12 @@ pub fn inner_functions(module: &Module) -> Vec<Name> {
             let Some((path, _)) = expr.as_call() else {
                 return;
             };
+            if let Some(body) = body_of(expr)
+                && graphs.contains(&&body)
+                && !res.contains(&body)
+            {
+                res.push(body);
+            }
             let name = path.rsplit('.').next().unwrap_or_default();
             if let Some(callee) = graphs.iter().find(|graph| ***graph == *name)
                 && !path.starts_with("R.")
@@ -189,6 +202,7 @@ impl Host<'_, '_, '_> {
             let flags = MemFlagsData::trusted();
             let data = self.lower.b.ins().load(I64, flags, args, at);
             let value = match ty {
+                ty if object::is_object(&ty) => HostValue::Object { object: data, ty },
                 Type::Tensor(tensor) => {
                     let dtype = tensor
                         .dtype
@@ -530,31 +544,54 @@ impl Host<'_, '_, '_> {
             Some(expr) => self.value(expr, None)?,
             None => HostValue::Tuple(Vec::new()),
         };
+        let value = match self.ret.clone() {
+            Some(ty) => self.coerce(value, &ty, span)?,
+            None => value,
+        };
         let mut leaves = Vec::new();
         value.flatten(&mut leaves);
         let mut at = 0;
         for (idx, leaf) in leaves.into_iter().enumerate() {
-            let tensor = self.as_tensor(leaf, span)?;
             match (self.form, self.results) {
                 (Form::Inner, Some(results)) => {
-                    let flags = MemFlagsData::trusted();
-                    self.lower.b.ins().store(flags, tensor.data, results, at);
-                    for &dim in &tensor.dims {
-                        at += 8;
-                        let dim = self.lower.extent(dim);
-                        self.lower.b.ins().store(flags, dim, results, at);
-                    }
-                    at += 8;
+                    self.store_value(leaf, results, at, span)
+                        .map(|words| at += 8 * words as i32)?;
                 }
-                _ if self.placed.get(&idx) == Some(&tensor.data) => {}
+                _ if matches!(leaf, HostValue::Object { .. }) => self.give_object(idx, leaf)?,
                 _ => {
-                    let pointer = self.output(idx, &tensor.dims)?;
-                    self.copy(pointer, &tensor)?;
+                    let tensor = self.as_tensor(leaf, span)?;
+                    if self.placed.get(&idx) != Some(&tensor.data) {
+                        let pointer = self.output(idx, &tensor.dims)?;
+                        self.copy(pointer, &tensor)?;
+                    }
                 }
             }
         }
         self.returned = true;
         Ok(())
+    }
+
+    /// Stores a value as the words of its type, and says how many these are.
+    fn store_value(
+        &mut self,
+        value: HostValue,
+        base: Value,
+        at: i32,
+        span: Option<Span>,
+    ) -> Res<usize> {
+        let flags = MemFlagsData::trusted();
+        if let HostValue::Object { object, .. } = value {
+            self.lower.b.ins().store(flags, object, base, at);
+            return Ok(1);
+        }
+        let tensor = self.as_tensor(value, span)?;
+        self.lower.b.ins().store(flags, tensor.data, base, at);
+        for (axis, &dim) in tensor.dims.iter().enumerate() {
+            let dim = self.lower.extent(dim);
+            let place = at + 8 * (1 + axis as i32);
+            self.lower.b.ins().store(flags, dim, base, place);
+        }
+        Ok(1 + tensor.dims.len())
     }
 
     /// Copies a tensor's bytes.
@@ -601,9 +638,14 @@ impl Host<'_, '_, '_> {
                     dims: vec![len],
                 })
             }
-            HostValue::Tuple(_) | HostValue::Storage(_) | HostValue::Nothing => {
-                Err(unsupported(span, "this is not a tensor"))
-            }
+            HostValue::Object {
+                object,
+                ty: Type::Tensor(held),
+            } => self.open_record(object, &held, &held, span),
+            HostValue::Object { .. }
+            | HostValue::Tuple(_)
+            | HostValue::Storage(_)
+            | HostValue::Nothing => Err(unsupported(span, "this is not a tensor")),
         }
     }
 }
@@ -737,21 +779,42 @@ fn collect_storages<'s>(body: &'s [Stmt], sizes: &mut Vec<(&'s Name, &'s Expr)>)
     }
 }
 
-/// The types that results of an inner function have, flattened.
-fn flatten_type(ty: &Type, leaves: &mut Vec<(DType, usize)>) -> Option<()> {
+/// One value of the results of an inner function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leaf {
+    /// A tensor: its address and as many extents.
+    Tensor(usize),
+    /// The address of an object.
+    Object,
+}
+
+impl Leaf {
+    /// The words that it takes.
+    fn words(&self) -> usize {
+        match self {
+            Self::Tensor(rank) => rank + 1,
+            Self::Object => 1,
+        }
+    }
+}
+
+/// The values that results of an inner function have, flattened.
+fn flatten_type(ty: &Type, leaves: &mut Vec<Leaf>) -> Option<()> {
     match ty {
-        Type::Tensor(tensor) => leaves.push((tensor.dtype?, tensor.ndim?)),
-        Type::Scalar(dtype) => leaves.push((*dtype, 0)),
-        Type::Shape(Some(_)) => leaves.push((DType::I64, 1)),
+        Type::Tensor(tensor) => {
+            tensor.dtype?;
+            leaves.push(tensor.ndim.map_or(Leaf::Object, Leaf::Tensor));
+        }
+        Type::Scalar(_) => leaves.push(Leaf::Tensor(0)),
+        Type::Shape(Some(_)) => leaves.push(Leaf::Tensor(1)),
+        Type::Seq(_) | Type::Opt(_) => leaves.push(Leaf::Object),
         Type::Tuple(items) => {
             for item in items {
                 flatten_type(item, leaves)?;
             }
         }
         Type::Void => {}
-        Type::Seq(_)
-        | Type::Opt(_)
-        | Type::Func(..)
+        Type::Func(..)
         | Type::Str
         | Type::DTypeValue
         | Type::Any
@@ -759,4 +822,12 @@ fn flatten_type(ty: &Type, leaves: &mut Vec<(DType, usize)>) -> Option<()> {
         | Type::Error => return None,
     }
     Some(())
+}
+
+/// Whether a result or part of it is described at run time.
+fn has_object(ty: &Type) -> bool {
+    match ty {
+        Type::Tuple(items) => items.iter().any(has_object),
+        ty => object::is_object(ty),
+    }
 }

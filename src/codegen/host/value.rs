@@ -3,6 +3,7 @@
 use cranelift_codegen::ir::Value;
 use irc_syntax::DType;
 
+use crate::check::Type;
 use crate::codegen::arith::Val;
 use crate::codegen::lower::Extent;
 
@@ -28,6 +29,13 @@ pub enum HostValue {
     Scalar(Val),
     /// Several values.
     Tuple(Vec<HostValue>),
+    /// A value that is described at run time: a record, a sequence, or an optional (see `runtime/object`).
+    Object {
+        /// Its address; null for an optional without a value.
+        object: Value,
+        /// A tensor of unknown rank, a sequence, or an optional.
+        ty: Type,
+    },
     /// Memory that tensors are placed in.
     Storage(Value),
     /// The result of a call made for its effect.
@@ -40,7 +48,11 @@ impl HostValue {
         match self {
             Self::Tuple(items) => items.into_iter().for_each(|item| item.flatten(leaves)),
             Self::Nothing => {}
-            Self::Tensor(_) | Self::Shape(_) | Self::Scalar(_) | Self::Storage(_) => {
+            Self::Tensor(_)
+            | Self::Shape(_)
+            | Self::Scalar(_)
+            | Self::Object { .. }
+            | Self::Storage(_) => {
                 leaves.push(self);
             }
         }

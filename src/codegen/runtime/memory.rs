@@ -1,6 +1,7 @@
 //! Memory: 64-aligned blocks, blocks that end with their call, and the workspace that the next call uses again.
 //!
-//! A block has a header of 64 bytes: the next block of the call, or the capacity of a workspace. A workspace is
+//! A block has a header of 64 bytes: the next block of the call, its bytes and its mark (see `object`), or the capacity
+//! of a workspace. A workspace is
 //! taken from, and put back into, a row of spare ones by single exchanges, so any number of calls may run at once.
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -14,7 +15,12 @@ use super::error::raise_format;
 use super::{MAX_BYTES, call, state, state_addr};
 use crate::codegen::Assembler;
 
-const HEADER: i64 = 64;
+/// Bytes before the data of a block.
+pub const HEADER: i64 = 64;
+/// Where the header says how many bytes of data a block has.
+pub const BYTES: i32 = 8;
+/// Where the header says whether a loop keeps the block.
+pub const MARK: i32 = 16;
 
 /// Defines the functions of this file.
 pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
@@ -70,7 +76,10 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
         let missing = f.is_zero(block);
         f.if_(missing, |f| f.ret(&[block]));
         let next = f.load(record, call::BLOCKS);
+        let zero = f.int(0);
         f.store(next, block, 0);
+        f.store(bytes, block, BYTES);
+        f.store(zero, block, MARK);
         f.store(block, record, call::BLOCKS);
         let data = f.offset(block, HEADER);
         f.ret(&[data]);

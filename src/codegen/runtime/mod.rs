@@ -7,6 +7,7 @@
 pub mod emit;
 pub mod error;
 mod memory;
+pub mod object;
 mod params;
 mod pool;
 mod result;
@@ -74,6 +75,7 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
     asm.define_data(id, &data)?;
     error::define(asm)?;
     memory::define(asm)?;
+    object::define(asm)?;
     pool::define(asm)?;
     result::define(asm)?;
     string::define(asm)?;
