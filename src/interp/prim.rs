@@ -115,6 +115,12 @@ impl Operands<'_> {
                 self.direction(),
                 call.opt_dtype("dtype").unwrap_or(DType::I64),
             ),
+            Prim::KeepBoxes => {
+                let [boxes, threshold] = self.alike(["boxes", "threshold"])?;
+                let [order, counts, limit] =
+                    ["order", "counts", "limit"].map(|name| self.tensor(name));
+                order::keep_boxes(&boxes, &order?, &counts?, &limit?, &threshold)
+            }
             Prim::Nonzero => reduce::nonzero(&self.tensor("x")?),
             Prim::Unique => return self.unique(),
             Prim::ShapeOf => {

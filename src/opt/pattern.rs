@@ -77,7 +77,7 @@ pub fn pattern_of(value: &Expr) -> Option<Pattern> {
         Prim::Argmax | Prim::Argmin | Prim::Cumsum | Prim::Cumprod | Prim::ScatterElements => {
             Pattern::Opaque
         }
-        Prim::ScatterNd | Prim::Sort | Prim::Argsort => Pattern::Opaque,
+        Prim::ScatterNd | Prim::Sort | Prim::Argsort | Prim::KeepBoxes => Pattern::Opaque,
         Prim::Reshape
         | Prim::Const
         | Prim::Nonzero

@@ -214,6 +214,45 @@ pub(super) fn argsort(rule: &mut Rule<'_>) -> Typed {
     }))
 }
 
+pub(super) fn keep_boxes(rule: &mut Rule<'_>) -> Typed {
+    let (boxes, order) = (rule.tensor("boxes")?, rule.tensor("order")?);
+    let (counts, limit) = (rule.tensor("counts")?, rule.tensor("limit")?);
+    let threshold = rule.tensor("threshold")?;
+    let dtype = rule.common_dtype(&[&boxes, &threshold])?;
+    if dtype.is_some_and(|dtype| ![DType::F32, DType::F64].contains(&dtype)) {
+        let message = format!("boxes of `{}` are float32 or float64", rule.name());
+        return Err(rule.fault("dtype-mismatch", message, label(&boxes)));
+    }
+    for indices in [&order, &counts, &limit] {
+        rule.need_index(indices)?;
+    }
+    let ranks = [
+        (&boxes, 3),
+        (&order, 3),
+        (&counts, 2),
+        (&limit, 0),
+        (&threshold, 0),
+    ];
+    for (operand, rank) in ranks {
+        rule.need_rank(operand, rank)?;
+    }
+    if let (Some([b, _, corners]), Some([batch, class, n])) = (boxes.shape(), order.shape()) {
+        rule.same_dim(&boxes, b, &order, batch)?;
+        rule.same_dim(&boxes, corners, &boxes, &Dim::int(4))?;
+        if let Some([rows, columns]) = counts.shape() {
+            rule.same_dim(&counts, rows, &order, batch)?;
+            rule.same_dim(&counts, columns, &order, class)?;
+        }
+        let shape = vec![batch.clone(), class.clone(), n.clone()];
+        return Ok(Type::Tensor(TensorType::new(DType::Bool, shape)));
+    }
+    Ok(Type::Tensor(TensorType {
+        dtype: Some(DType::Bool),
+        ndim: Some(3),
+        ..TensorType::default()
+    }))
+}
+
 pub(super) fn nonzero(rule: &mut Rule<'_>) -> Typed {
     let x = rule.tensor("x")?;
     let found = rule.scope.fresh("nonzero_n");

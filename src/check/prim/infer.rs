@@ -118,6 +118,7 @@ impl Rule<'_> {
             Prim::Const => make::constant(self),
             Prim::Sort => index::sort(self),
             Prim::Argsort => index::argsort(self),
+            Prim::KeepBoxes => index::keep_boxes(self),
             Prim::Nonzero => index::nonzero(self),
             Prim::Unique => index::unique(self),
             Prim::ShapeOf => make::shape_of(self),

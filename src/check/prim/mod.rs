@@ -94,6 +94,8 @@ pub enum Prim {
     Sort,
     /// `R.argsort(x, axis)`
     Argsort,
+    /// `R.vision.keep_boxes(boxes, order, counts, limit, threshold)`
+    KeepBoxes,
     /// `R.nonzero(x)`
     Nonzero,
     /// `R.unique(x, …)`
@@ -333,6 +335,7 @@ pub const TABLE: &[(&str, Prim, &str)] = &[
     ("R.const", Prim::Const, "value: value, dtype: dtype = None"),
     ("R.sort", Prim::Sort, "x: tensor, axis: int = -1, descending: bool = False"),
     ("R.argsort", Prim::Argsort, "x|data: tensor, axis: int = -1, descending: bool = False, dtype: dtype = 'int64'"),
+    ("R.vision.keep_boxes", Prim::KeepBoxes, "boxes: tensor, order: tensor, counts: tensor, limit: tensor, threshold: tensor"),
     ("R.nonzero", Prim::Nonzero, "x: tensor"),
     ("R.unique", Prim::Unique, "x: tensor, sorted: bool = True, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int = None"),
     ("R.shape_of", Prim::ShapeOf, "x|expr: tensor"),

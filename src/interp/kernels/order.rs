@@ -189,3 +189,66 @@ fn element_ranks(x: &Tensor) -> Done<Vec<usize>> {
     }
     Ok(ranks)
 }
+
+/// Which places of `order` [b, c, n] hold boxes that no better one overlaps by more than `threshold`. The first `counts`
+/// [b, c] places take part, until `limit` are kept.
+pub(in crate::interp) fn keep_boxes(
+    boxes: &Tensor,
+    order: &Tensor,
+    counts: &Tensor,
+    limit: &Tensor,
+    threshold: &Tensor,
+) -> Done {
+    let ([_, n_boxes, 4], [batch, class, n]) = (boxes.shape.as_slice(), order.shape.as_slice())
+    else {
+        return Err(RunError::value_error(
+            "boxes are [b, n, 4], their order is [b, c, n]",
+        ));
+    };
+    let (n_boxes, rows, n) = (*n_boxes, batch * class, *n);
+    let limit = limit.to_i64s().first().copied().unwrap_or(0);
+    let (order, counts) = (order.to_i64s(), counts.to_i64s());
+    let mut keep = vec![0u8; rows * n];
+    with_nums!(Nums::load(boxes)?, values => {
+            let threshold = with_nums!(Nums::load(threshold)?, given => given.first().map_or(0.0, |t| t.to_f64()));
+            for row in 0..rows {
+                let mut kept: Vec<[_; 4]> = Vec::new();
+                for place in 0..n {
+                    if place as i64 >= counts[row] || kept.len() as i64 >= limit {
+                        break;
+                    }
+                    let index = order[row * n + place];
+                    let from_front = if index < 0 { index + n_boxes as i64 } else { index };
+                    let Some(from) = usize::try_from(from_front).ok()
+    .filter(|from| *from < n_boxes) else {
+                        return Err(RunError::index_error(index, n_boxes));
+                    };
+                    let from = (row / class * n_boxes + from) * 4;
+                    let corner = |at: usize| values[from + at];
+                    let own = [
+                        corner(0).smaller(corner(2)),
+                        corner(1).smaller(corner(3)),
+                        corner(0).larger(corner(2)),
+                        corner(1).larger(corner(3)),
+                    ];
+                    if !kept.iter().any(|other| overlap(&own, other) > threshold) {
+                        kept.push(own);
+                        keep[row * n + place] = 1;
+                    }
+                }
+            }
+        });
+    super::tensor(DType::Bool, vec![*batch, *class, n], keep)
+}
+
+/// The share of the union of two boxes that both cover; 0 where they do not meet.
+fn overlap<T: Num>(a: &[T; 4], b: &[T; 4]) -> f64 {
+    let high = a[2].smaller(b[2]).sub(a[0].larger(b[0]));
+    let wide = a[3].smaller(b[3]).sub(a[1].larger(b[1]));
+    if !(high > T::ZERO && wide > T::ZERO) {
+        return 0.0;
+    }
+    let area = |c: &[T; 4]| c[2].sub(c[0]).mul(c[3].sub(c[1]));
+    let both = high.mul(wide);
+    both.div(area(a).add(area(b)).sub(both)).to_f64()
+}

@@ -20,9 +20,12 @@ pub(super) fn is_inline(prim: Prim) -> bool {
         Prim::Take | Prim::GatherElements | Prim::GatherNd => true,
         Prim::Full | Prim::Arange | Prim::Const | Prim::ShapeToTensor => true,
         Prim::Reduce(_) | Prim::Argmax | Prim::Argmin | Prim::Cumsum | Prim::Cumprod => false,
-        Prim::Concat | Prim::ScatterElements | Prim::ScatterNd | Prim::Sort | Prim::Argsort => {
-            false
-        }
+        Prim::Concat
+        | Prim::ScatterElements
+        | Prim::ScatterNd
+        | Prim::Sort
+        | Prim::Argsort
+        | Prim::KeepBoxes => false,
         Prim::MaxPool(_) | Prim::AvgPool(_) | Prim::Matmul | Prim::Conv(_) => false,
         Prim::ConvTranspose(_) | Prim::Nonzero | Prim::Unique | Prim::ShapeOf | Prim::Shape => {
             false

@@ -17,6 +17,7 @@ mod element;
 mod index;
 mod opaque;
 mod reduce;
+mod suppress;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -19,6 +19,7 @@ pub(super) fn materialize(
         Prim::ScatterElements => scatter_elements(lower, name, call),
         Prim::ScatterNd => scatter_nd(lower, name, call),
         Prim::Sort | Prim::Argsort => sort(lower, name, call),
+        Prim::KeepBoxes => super::suppress::keep_boxes(lower, name, call),
         _ => Err(Diagnostic::error(
             "not-lowered",
             format!("`{}` has no loops", call.prim.name()),
@@ -27,12 +28,12 @@ pub(super) fn materialize(
     }
 }
 
-fn operand(call: &BoundCall, name: &str) -> Expr {
+pub(super) fn operand(call: &BoundCall, name: &str) -> Expr {
     call.operand(name).cloned().unwrap_or_else(Expr::none)
 }
 
 /// Loop variables over a shape, without the block's `v_`.
-fn loops(shape: &[Dim]) -> (Vec<Name>, Vec<Expr>, Vec<Dim>) {
+pub(super) fn loops(shape: &[Dim]) -> (Vec<Name>, Vec<Expr>, Vec<Dim>) {
     let vars: Vec<Name> = (0..shape.len())
         .map(|axis| Name::from(format!("i{axis}")))
         .collect();
@@ -49,7 +50,7 @@ fn push_loops(lower: &mut Lower, vars: &[Name], extents: Vec<Expr>, body: Vec<St
     }
 }
 
-fn when(cond: Expr, then: Vec<Stmt>, orelse: Vec<Stmt>) -> Stmt {
+pub(super) fn when(cond: Expr, then: Vec<Stmt>, orelse: Vec<Stmt>) -> Stmt {
     Stmt::new(StmtKind::If {
         cond,
         then,
