@@ -27,6 +27,7 @@ mod names;
 mod nodes;
 mod order;
 mod signature;
+mod staged;
 mod tensor;
 pub mod wire;
 

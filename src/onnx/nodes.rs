@@ -12,6 +12,7 @@ use super::fault::Failure;
 use super::import::{Importer, Place, Scope, own_domain};
 use super::model::{AttrValue, Attribute, Function, Node};
 use super::order::describe;
+use super::staged;
 use super::tensor::{Bytes, Dense, decode_sparse};
 
 /// How deep functions may call each other.
@@ -99,6 +100,9 @@ impl<'m, 'a> Importer<'m, 'a> {
         match path.as_str() {
             "onnx.Constant" => self.constant_node(node, &attrs, scope, body),
             "onnx.If" => self.if_node(node, &inputs, &attrs, scope, place, body),
+            staged::FLEX_ATTENTION if staged::has_graph(&attrs) => {
+                self.flex_attention(node, version, &inputs, &attrs, scope, place, body)
+            }
             _ => self.call_node(node, &path, version, inputs, &attrs, scope, body),
         }
     }
@@ -161,7 +165,7 @@ impl<'m, 'a> Importer<'m, 'a> {
     }
 
     /// Legal names of a node's outputs up to the last that is wanted, in scope from now on.
-    fn bind_outputs(&mut self, node: &'m Node<'a>, scope: &mut Scope<'a>) -> Vec<Name> {
+    pub(super) fn bind_outputs(&mut self, node: &'m Node<'a>, scope: &mut Scope<'a>) -> Vec<Name> {
         let wanted = node
             .outputs
             .iter()
@@ -183,7 +187,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         bound
     }
 
-    fn attr_value(
+    pub(super) fn attr_value(
         &mut self,
         name: &str,
         value: &'m AttrValue<'a>,
