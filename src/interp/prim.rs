@@ -115,12 +115,7 @@ impl Operands<'_> {
                 self.direction(),
                 call.opt_dtype("dtype").unwrap_or(DType::I64),
             ),
-            Prim::KeepBoxes => {
-                let [boxes, threshold] = self.alike(["boxes", "threshold"])?;
-                let [order, counts, limit] =
-                    ["order", "counts", "limit"].map(|name| self.tensor(name));
-                order::keep_boxes(&boxes, &order?, &counts?, &limit?, &threshold)
-            }
+            Prim::KeepBoxes => self.keep_boxes(),
             Prim::Nonzero => reduce::nonzero(&self.tensor("x")?),
             Prim::Unique => return self.unique(),
             Prim::ShapeOf => {
@@ -202,6 +197,12 @@ impl Operands<'_> {
             .iter()
             .map(|item| item.to_tensor(Some(dtype)))
             .collect()
+    }
+
+    fn keep_boxes(&self) -> Done {
+        let [boxes, threshold] = self.alike(["boxes", "threshold"])?;
+        let [order, counts, limit] = ["order", "counts", "limit"].map(|name| self.tensor(name));
+        order::keep_boxes(&boxes, &order?, &counts?, &limit?, &threshold)
     }
 
     /// Operands of one dtype; written numbers take that of the tensors.

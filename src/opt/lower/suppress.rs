@@ -111,7 +111,7 @@ pub(super) fn keep_boxes(
         ty: Some(Expr::path("T.int64")),
         value: Expr::call("T.int64", [Expr::int(0)]),
     });
-    let row = nest(&[place.clone()], vec![n.clone()], body);
+    let row = nest(std::slice::from_ref(place), vec![n.clone()], body);
     lower.body.push(nest(
         &[batch.clone(), class.clone()],
         vec![n_batch.clone(), n_class.clone()],
