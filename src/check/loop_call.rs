@@ -1,6 +1,6 @@
 //! `I.while_loop(cls.body, n, c, (carried…), (captured…), out_ty=[…])`: the body against the call.
 
-use irc_syntax::{Diagnostic, DType, Expr, FuncKind, Name};
+use irc_syntax::{DType, Diagnostic, Expr, FuncKind, Name};
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ impl GraphScope<'_> {
         };
         let path = callee.as_path().unwrap_or_default();
         let Some((_, name)) = path.split_once('.') else {
-            let fault = Diagnostic::error("bad-call", "the body of a loop is a function of the module");
+            let fault =
+                Diagnostic::error("bad-call", "the body of a loop is a function of the module");
             self.report(fault.at(callee.span, "write `cls.body`"));
             return;
         };
@@ -29,7 +30,11 @@ impl GraphScope<'_> {
             self.effects.push((bound.span, format!("cls.{name}")));
         }
         if signature.kind == FuncKind::Loops {
-            self.bad_body(bound, name, "is a prim_func, and a body is a graph function");
+            self.bad_body(
+                bound,
+                name,
+                "is a prim_func, and a body is a graph function",
+            );
             return;
         }
         for (slot, wanted) in [("trip_count", DType::I64), ("condition", DType::Bool)] {
@@ -73,7 +78,11 @@ impl GraphScope<'_> {
                 "gives {} values, and {} are wanted for `out_ty`{}",
                 results.len(),
                 n_cond + n_out,
-                if n_cond == 1 { " and the condition" } else { "" }
+                if n_cond == 1 {
+                    " and the condition"
+                } else {
+                    ""
+                }
             );
             self.bad_body(bound, name, &text);
             return;
@@ -88,7 +97,10 @@ impl GraphScope<'_> {
     }
 
     fn bad_body(&mut self, bound: &BoundCall, name: &str, text: &str) {
-        let related = self.signatures.get(name).and_then(|signature| signature.span);
+        let related = self
+            .signatures
+            .get(name)
+            .and_then(|signature| signature.span);
         let fault = Diagnostic::error("bad-call", format!("`{name}` {text}"));
         self.report(
             fault
@@ -113,7 +125,8 @@ impl GraphScope<'_> {
         if !fits {
             let message = format!("`{slot}` of a loop is a {wanted} tensor without axes");
             self.report(
-                Diagnostic::error("type-mismatch", message).at(expr.span, format!("not a {wanted}")),
+                Diagnostic::error("type-mismatch", message)
+                    .at(expr.span, format!("not a {wanted}")),
             );
         }
     }

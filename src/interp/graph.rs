@@ -492,9 +492,23 @@ impl<'a> Run<'a> {
             .expander
             .expand(&call, base, Depth::Full, &mut scope, &mut names);
         frame.names = names;
-        let expansion = expansion.map_err(fault)?;
-        self.block(&expansion.stmts, frame)?;
-        self.eval(&expansion.result, base, frame)
+        let mut expansion = expansion.map_err(fault)?;
+        if expansion.funcs.is_empty() {
+            self.block(&expansion.stmts, frame)?;
+            return self.eval(&expansion.result, base, frame);
+        }
+        // Names that no text can have, so that an expansion inside one of the bodies has its own.
+        let depth = self.made.len();
+        expansion.name_funcs(&mut |name| Name::from(format!("{name}@{depth}")));
+        let outer = self.made.clone();
+        let made = expansion.funcs.into_iter();
+        self.made
+            .extend(made.map(|func| (func.name.clone(), Rc::new(func))));
+        let result = self
+            .block(&expansion.stmts, frame)
+            .and_then(|_| self.eval(&expansion.result, base, frame));
+        self.made = outer;
+        result
     }
 
     /// The call with operands that must be computed first bound to names.

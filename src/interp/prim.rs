@@ -40,7 +40,11 @@ struct Operands<'a> {
 
 impl Operands<'_> {
     fn eval(&self) -> Result<Value, RunError> {
+        // tidy: table
         let call = self.call;
+        if call.prim.is_control() {
+            return control::eval(call, self.operands);
+        }
         let tensor = match call.prim {
             Prim::Unary(op) => element::unary(op, &self.tensor("x")?),
             Prim::Binary(op) => {
@@ -127,7 +131,8 @@ impl Operands<'_> {
             Prim::Shape => return Ok(Value::Shape(self.dims("values")?)),
             Prim::ShapeToTensor => self.shape_to_tensor(),
             Prim::TensorToShape => return Ok(Value::Shape(self.tensor("x")?.to_i64s())),
-            Prim::Sequence
+            Prim::WhileLoop
+            | Prim::Sequence
             | Prim::SeqInsert
             | Prim::SeqErase
             | Prim::SeqAt
@@ -135,9 +140,8 @@ impl Operands<'_> {
             | Prim::SeqConcat
             | Prim::Optional
             | Prim::HasValue
-            | Prim::GetValue => return control::eval(call, self.operands),
-            Prim::MatchCast
-            | Prim::WhileLoop
+            | Prim::GetValue
+            | Prim::MatchCast
             | Prim::CallTir
             | Prim::CallTirInplace
             | Prim::CallDpsPacked

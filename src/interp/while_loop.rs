@@ -37,7 +37,8 @@ impl Run<'_> {
         let mut carried = self.values(call.items("carried"), base, frame)?;
         let captured = self.values(call.items("captured"), base, frame)?;
         let (types, _) = out_types(call)?;
-        let mut rows: Vec<Vec<Tensor>> = vec![Vec::new(); types.len().saturating_sub(carried.len())];
+        let mut rows: Vec<Vec<Tensor>> =
+            vec![Vec::new(); types.len().saturating_sub(carried.len())];
         let mut i = 0;
         while trips.is_none_or(|trips| i < trips) && condition != Some(0) {
             let mut args = vec![Value::Tensor(Tensor::scalar(i))];
@@ -100,7 +101,9 @@ impl Run<'_> {
                 .collect(),
             Items::Tuple(expr) => {
                 let value = self.eval(expr, base, frame)?;
-                Ok(value.as_items().map_or_else(|| vec![value.clone()], <[_]>::to_vec))
+                Ok(value
+                    .as_items()
+                    .map_or_else(|| vec![value.clone()], <[_]>::to_vec))
             }
         }
     }

@@ -186,19 +186,20 @@ impl Fold<'_> {
 
 /// Primitives without control, calls or run-time shapes.
 fn is_foldable(prim: Prim) -> bool {
-    !prim.is_control() && !matches!(
-        prim,
-        Prim::Const
-            | Prim::Shape
-            | Prim::ShapeOf
-            | Prim::TensorToShape
-            | Prim::MatchCast
-            | Prim::CallTir
-            | Prim::CallTirInplace
-            | Prim::CallDpsPacked
-            | Prim::CallPurePacked
-            | Prim::CallPacked
-            | Prim::Unique
-            | Prim::Nonzero
-    )
+    !prim.is_control()
+        && !matches!(
+            prim,
+            Prim::Const
+                | Prim::Shape
+                | Prim::ShapeOf
+                | Prim::TensorToShape
+                | Prim::MatchCast
+                | Prim::CallTir
+                | Prim::CallTirInplace
+                | Prim::CallDpsPacked
+                | Prim::CallPurePacked
+                | Prim::CallPacked
+                | Prim::Unique
+                | Prim::Nonzero
+        )
 }

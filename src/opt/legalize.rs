@@ -5,14 +5,14 @@
 //! Names of new values are made from the name of the result. Needs normal form; after it every call of an operator is one of
 //! a primitive. A call whose template cannot be evaluated is reported at its place, all of them in one run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::uses::{bound_names, substitute_stmt};
-use irc_syntax::{Diagnostic, Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
+use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Stmt, StmtKind};
 
 use super::{Changed, PassCx};
-use crate::check::expand::{Depth, Expander};
+use crate::check::expand::{Depth, Expander, Expansion};
 use crate::check::prim::{self, Prim};
 use crate::check::{FuncInfo, FuncScope};
 
@@ -31,6 +31,7 @@ pub(super) fn expand_calls(
     wanted: &dyn Fn(&str, &Expr) -> bool,
 ) -> Changed {
     let mut changed = false;
+    let mut made = MadeFuncs::new(module);
     for func in module
         .funcs_mut()
         .filter(|func| func.kind == FuncKind::Graph)
@@ -42,6 +43,8 @@ pub(super) fn expand_calls(
             scope: FuncScope::new(info),
             depth,
             wanted,
+            made: &mut made,
+            func: func.name.clone(),
             changed: false,
             diags: Vec::new(),
         };
@@ -50,7 +53,52 @@ pub(super) fn expand_calls(
         changed |= expand.changed;
         cx.diags.append(&mut expand.diags);
     }
+    made.add_to(module);
     Changed::from(changed)
+}
+
+/// Functions that expansions made: bodies of loops.
+pub(super) struct MadeFuncs {
+    taken: BTreeSet<Name>,
+    funcs: Vec<Func>,
+}
+
+impl MadeFuncs {
+    /// None yet, beside those of a module.
+    pub(super) fn new(module: &Module) -> Self {
+        Self {
+            taken: module.funcs().map(|func| func.name.clone()).collect(),
+            funcs: Vec::new(),
+        }
+    }
+
+    /// A name for a function, made from that of the function that calls it.
+    pub(super) fn name(&mut self, caller: &Name, base: &str) -> Name {
+        let base = irc_syntax::names::legal_name(&format!("{caller}_{base}"));
+        let (mut name, mut number) = (base.clone(), 0);
+        while !self.taken.insert(name.clone()) {
+            number += 1;
+            name = Name::from(format!("{base}_{number}"));
+        }
+        name
+    }
+
+    /// Takes the functions of an expansion, under names of the module.
+    pub(super) fn take(&mut self, expansion: &mut Expansion, caller: &Name) {
+        expansion.name_funcs(&mut |name| self.name(caller, name));
+        self.funcs.append(&mut expansion.funcs);
+    }
+
+    /// Puts them before the functions of the module.
+    pub(super) fn add_to(self, module: &mut Module) {
+        let at = module
+            .items
+            .iter()
+            .position(|item| matches!(item, Item::Func(_)))
+            .unwrap_or(0);
+        let funcs = self.funcs.into_iter().map(Item::Func);
+        module.items.splice(at..at, funcs);
+    }
 }
 
 struct Expand<'a> {
@@ -59,6 +107,8 @@ struct Expand<'a> {
     scope: FuncScope,
     depth: Depth,
     wanted: &'a dyn Fn(&str, &Expr) -> bool,
+    made: &'a mut MadeFuncs,
+    func: Name,
     changed: bool,
     diags: Vec<Diagnostic>,
 }
@@ -114,8 +164,13 @@ impl Expand<'_> {
             self.expander
                 .expand(value, &base, self.depth, &mut self.scope, &mut self.names);
         let expansion = match (expansion, target.as_name()) {
-            (Ok(expansion), Some(name)) => expansion.bind_to(name),
-            (Ok(expansion), None) => expansion,
+            (Ok(mut expansion), name) => {
+                self.made.take(&mut expansion, &self.func);
+                match name {
+                    Some(name) => expansion.bind_to(name),
+                    None => expansion,
+                }
+            }
             (Err(diag), _) => {
                 self.diags.push(diag);
                 return;

@@ -17,6 +17,7 @@ use irc_syntax::{
     Diagnostic, Expr, ExprKind, FuncKind, Item, Module, Name, NameSupply, Stmt, StmtKind,
 };
 
+use super::legalize::MadeFuncs;
 use super::{Changed, PassCx, dead_code, graph};
 use crate::check::expand::{Depth, Expander, Expansion};
 use crate::check::prim::{self, Prim, Scope};
@@ -42,6 +43,7 @@ pub fn run_imported(
 ) -> Changed {
     let heads = check_heads(module, cx);
     let mut changed = false;
+    let mut made = MadeFuncs::new(module);
     for func in module.funcs_mut() {
         if func.kind != FuncKind::Graph || !has_onnx(&func.body) {
             continue;
@@ -54,6 +56,8 @@ pub fn run_imported(
             alias: BTreeMap::new(),
             diags: Vec::new(),
             origins,
+            made: &mut made,
+            func: func.name.clone(),
         };
         lift.scope.take(graph::names_of(func));
         let body = std::mem::take(&mut func.body);
@@ -62,6 +66,7 @@ pub fn run_imported(
         cx.diags.append(&mut lift.diags);
         cx.info.funcs.insert(func.name.clone(), lift.scope.info);
     }
+    made.add_to(module);
     if changed && cx.diags.is_empty() {
         dead_code::run(module, cx);
     }
@@ -101,6 +106,8 @@ struct Lift<'a> {
     alias: BTreeMap<Name, Expr>,
     diags: Vec<Diagnostic>,
     origins: &'a BTreeMap<Name, String>,
+    made: &'a mut MadeFuncs,
+    func: Name,
 }
 
 impl Lift<'_> {
@@ -218,7 +225,10 @@ impl Lift<'_> {
             .symbols()
             .for_each(|(symbol, _)| self.names.take(symbol));
         let expansion = match expansion {
-            Ok(expansion) => expansion,
+            Ok(mut expansion) => {
+                self.made.take(&mut expansion, &self.func);
+                expansion
+            }
             Err(diag) => {
                 let diag = at_binding(diag, &base, value);
                 let origin = bound.first().and_then(|name| self.origins.get(name));
@@ -414,17 +424,18 @@ fn at_binding(diag: Diagnostic, base: &str, value: &Expr) -> Diagnostic {
 
 /// Primitives without control, calls or effects.
 fn is_followed(prim: Prim) -> bool {
-    !prim.is_control() && !matches!(
-        prim,
-        Prim::Shape
-            | Prim::ShapeOf
-            | Prim::TensorToShape
-            | Prim::ShapeToTensor
-            | Prim::MatchCast
-            | Prim::CallTir
-            | Prim::CallTirInplace
-            | Prim::CallDpsPacked
-            | Prim::CallPurePacked
-            | Prim::CallPacked
-    )
+    !prim.is_control()
+        && !matches!(
+            prim,
+            Prim::Shape
+                | Prim::ShapeOf
+                | Prim::TensorToShape
+                | Prim::ShapeToTensor
+                | Prim::MatchCast
+                | Prim::CallTir
+                | Prim::CallTirInplace
+                | Prim::CallDpsPacked
+                | Prim::CallPurePacked
+                | Prim::CallPacked
+        )
 }

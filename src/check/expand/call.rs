@@ -40,7 +40,13 @@ impl<'a> Machine<'_, 'a> {
         if path == "I.prove" || path == "I.fail" {
             return self.prove_or_fail(&path, expr, args, frame);
         }
+        if path == "I.while_loop" {
+            return self.while_loop(expr, args, frame, hint);
+        }
         let values = self.args(args, frame)?;
+        if path.starts_with("I.") && Prim::find(&path).is_some() {
+            return self.emit_prim(&path, values, expr.span, frame, hint);
+        }
         if path == "I.seed" {
             return Ok(self.seed());
         }
@@ -135,7 +141,13 @@ impl<'a> Machine<'_, 'a> {
     }
 
     /// A function defined inside the template; it sees the variables around it.
-    fn call_def(&mut self, func: &'a Func, args: Args, frame: &Frame<'a>, hint: &str) -> Eval {
+    pub(super) fn call_def(
+        &mut self,
+        func: &'a Func,
+        args: Args,
+        frame: &Frame<'a>,
+        hint: &str,
+    ) -> Eval {
         self.enter()?;
         let mut vars = frame.vars.clone();
         vars.extend(self.bind_params(func, args)?);
@@ -261,6 +273,7 @@ impl<'a> Machine<'_, 'a> {
             span: self.span,
             stmts: Vec::new(),
             types: Default::default(),
+            funcs: Vec::new(),
             steps: self.steps,
             calls: self.calls,
             fresh: Vec::new(),

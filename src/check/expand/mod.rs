@@ -19,6 +19,7 @@ mod builtin;
 mod call;
 mod emit;
 mod eval;
+mod loops;
 mod stmt;
 mod user;
 mod value;
@@ -57,6 +58,8 @@ pub struct Expansion {
     pub ty: Type,
     /// The type of every name that `stmts` binds.
     pub types: BTreeMap<Name, Type>,
+    /// The bodies of its loops: functions that the module needs.
+    pub funcs: Vec<irc_syntax::Func>,
 }
 
 impl Expansion {
@@ -198,6 +201,8 @@ pub(super) struct Machine<'m, 'a> {
     span: Option<Span>,
     stmts: Vec<Stmt>,
     types: BTreeMap<Name, Type>,
+    /// Bodies of loops.
+    funcs: Vec<irc_syntax::Func>,
     steps: u32,
     calls: u32,
     /// Symbols made so far; a result that holds one is of this call alone.
@@ -234,6 +239,7 @@ impl<'m, 'a> Machine<'m, 'a> {
             span,
             stmts: Vec::new(),
             types: BTreeMap::new(),
+            funcs: Vec::new(),
             steps: 0,
             calls: 0,
             fresh: Vec::new(),
@@ -248,6 +254,7 @@ impl<'m, 'a> Machine<'m, 'a> {
             result,
             ty,
             types: self.types,
+            funcs: self.funcs,
         })
     }
 

@@ -410,8 +410,7 @@ impl Host<'_, '_, '_> {
     /// The value of a type whose words stand at a place.
     pub fn load_value(&mut self, ty: &Type, base: Value, at: i32) -> HostValue {
         let flags = MemFlagsData::trusted();
-        let word =
-            |host: &mut Self, at: i32| host.lower.b.ins().load(I64, flags, base, at);
+        let word = |host: &mut Self, at: i32| host.lower.b.ins().load(I64, flags, base, at);
         match ty {
             ty if is_object(ty) => HostValue::Object {
                 object: word(self, at),

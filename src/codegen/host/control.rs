@@ -67,7 +67,10 @@ impl Host<'_, '_, '_> {
         let initial = self.loop_values(call.items("carried"))?;
         let captured = self.loop_values(call.items("captured"))?;
         if params.len() != 1 + initial.len() + captured.len() || outs.len() < initial.len() {
-            return Err(unsupported(span, "the body of this loop takes other values"));
+            return Err(unsupported(
+                span,
+                "the body of this loop takes other values",
+            ));
         }
         let trips = match call.operand("trip_count") {
             Some(expr) => {
@@ -178,12 +181,9 @@ impl Host<'_, '_, '_> {
             self.store_value(value, state, carried.at, span)?;
         }
         for (stacked, ty) in stacked.iter().zip(&outs[n_carried..]) {
-            let buffer = self.lower.call_runtime(
-                "irc_alloc",
-                &[I64, I64],
-                &[I64],
-                &[self.call, zero],
-            )?;
+            let buffer =
+                self.lower
+                    .call_runtime("irc_alloc", &[I64, I64], &[I64], &[self.call, zero])?;
             self.lower.require_pointer(buffer);
             self.store_word(buffer, state, stacked.at);
             self.store_word(zero, state, stacked.at + 8);
@@ -325,7 +325,9 @@ impl Host<'_, '_, '_> {
         let so_far = self.lower.b.ins().imul(iteration, bytes);
         let b = &mut self.lower.b;
         let (grow, go_on) = (b.create_block(), b.create_block());
-        let full = b.ins().icmp(IntCC::SignedGreaterThanOrEqual, iteration, held);
+        let full = b
+            .ins()
+            .icmp(IntCC::SignedGreaterThanOrEqual, iteration, held);
         b.ins().brif(full, grow, &[], go_on, &[]);
         b.switch_to_block(grow);
         b.seal_block(grow);
@@ -367,8 +369,12 @@ impl Host<'_, '_, '_> {
         }
         for stacked in &this.stacked {
             let buffer = self.load_word(this.state, stacked.at);
-            self.lower
-                .call_runtime("irc_mark", &[I64, I64, I64], &[], &[call, this.until, buffer])?;
+            self.lower.call_runtime(
+                "irc_mark",
+                &[I64, I64, I64],
+                &[],
+                &[call, this.until, buffer],
+            )?;
         }
         self.lower
             .call_runtime("irc_sweep", &[I64, I64], &[], &[call, this.until])?;
@@ -382,8 +388,12 @@ impl Host<'_, '_, '_> {
             ty if is_object(ty) => "irc_mark_record",
             // An optional of a tensor of known rank is a record too; plain tensors have their address in the state.
             _ => {
-                self.lower
-                    .call_runtime("irc_mark", &[I64, I64, I64], &[], &[call, until, value])?;
+                self.lower.call_runtime(
+                    "irc_mark",
+                    &[I64, I64, I64],
+                    &[],
+                    &[call, until, value],
+                )?;
                 return Ok(());
             }
         };
@@ -391,12 +401,7 @@ impl Host<'_, '_, '_> {
         Ok(())
     }
 
-    fn loop_results(
-        &mut self,
-        this: &Loop,
-        outs: &[Type],
-        span: Option<Span>,
-    ) -> Res<HostValue> {
+    fn loop_results(&mut self, this: &Loop, outs: &[Type], span: Option<Span>) -> Res<HostValue> {
         let mut values = Vec::with_capacity(outs.len());
         for (carried, out) in this.carried.iter().zip(outs) {
             let value = self.load_value(&carried.ty, this.state, carried.at);

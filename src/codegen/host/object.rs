@@ -91,7 +91,12 @@ impl Host<'_, '_, '_> {
                         HostValue::Object {
                             object,
                             ty: held @ Type::Seq(_),
-                        } => return Ok(HostValue::Object { object, ty: ty(&held) }),
+                        } => {
+                            return Ok(HostValue::Object {
+                                object,
+                                ty: ty(&held),
+                            });
+                        }
                         value => self.record_of(value, None, span)?,
                     },
                     other => self.coerce(value, other, span)?,
@@ -118,7 +123,11 @@ impl Host<'_, '_, '_> {
                 object,
                 ty: Type::Seq(held),
             } => {
-                let inner = if *inner == Type::Any { *held } else { inner.clone() };
+                let inner = if *inner == Type::Any {
+                    *held
+                } else {
+                    inner.clone()
+                };
                 Ok(HostValue::Object {
                     object,
                     ty: Type::Seq(Box::new(inner)),
@@ -173,7 +182,10 @@ impl Host<'_, '_, '_> {
         }
         let tensor = self.as_tensor(value, span)?;
         if dtype.is_some_and(|dtype| dtype != tensor.dtype) {
-            let message = format!("a tensor of {} stands where another dtype is wanted", tensor.dtype);
+            let message = format!(
+                "a tensor of {} stands where another dtype is wanted",
+                tensor.dtype
+            );
             return Err(unsupported(span, message));
         }
         let rank = self.lower.i64(tensor.dims.len() as i64);
@@ -246,12 +258,7 @@ impl Host<'_, '_, '_> {
     }
 
     /// A call of a primitive of sequences or optionals; `name` is what it is bound to.
-    pub fn object_prim(
-        &mut self,
-        found: Prim,
-        expr: &Expr,
-        name: Option<&Name>,
-    ) -> Res<HostValue> {
+    pub fn object_prim(&mut self, found: Prim, expr: &Expr, name: Option<&Name>) -> Res<HostValue> {
         let call = prim::bind(found, expr)?;
         let span = expr.span;
         match found {
@@ -287,7 +294,11 @@ impl Host<'_, '_, '_> {
             }
             Prim::SeqLen => {
                 let (seq, _) = self.sequence_operand(&call)?;
-                let n = self.lower.b.ins().load(I64, MemFlagsData::trusted(), seq, 0);
+                let n = self
+                    .lower
+                    .b
+                    .ins()
+                    .load(I64, MemFlagsData::trusted(), seq, 0);
                 Ok(HostValue::Scalar(Val {
                     v: n,
                     dtype: DType::I64,
@@ -356,12 +367,9 @@ impl Host<'_, '_, '_> {
         } else {
             "irc_output_record"
         };
-        let status = self.lower.call_runtime(
-            name,
-            &[I64, I64, I64],
-            &[I32],
-            &[self.call, idx, object],
-        )?;
+        let status =
+            self.lower
+                .call_runtime(name, &[I64, I64, I64], &[I32], &[self.call, idx, object])?;
         self.lower.check_status(status);
         Ok(())
     }
@@ -454,7 +462,11 @@ impl Host<'_, '_, '_> {
         let is_new = call.bool("new_axis");
         let out_rank = rank + usize::from(is_new);
         let axis = call.int("axis");
-        let axis = if axis < 0 { axis + out_rank as i64 } else { axis };
+        let axis = if axis < 0 {
+            axis + out_rank as i64
+        } else {
+            axis
+        };
         let args = [axis, i64::from(is_new), dtype.bytes() as i64, rank as i64];
         let mut args: Vec<Value> = args.map(|value| self.lower.i64(value)).to_vec();
         args.splice(0..0, [self.call, seq]);

@@ -255,7 +255,11 @@ fn emit_seq_join(f: &mut Emit<'_>) {
     let n = f.load(seq, 0);
     let empty = f.is_zero(n);
     f.if_(empty, |f| {
-        raise(f, "ValueError", "the elements of an empty sequence are joined");
+        raise(
+            f,
+            "ValueError",
+            "the elements of an empty sequence are joined",
+        );
         let null = f.int(0);
         f.ret(&[null]);
     });
