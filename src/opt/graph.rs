@@ -29,6 +29,32 @@ pub fn returned(stmts: &[Stmt]) -> Vec<&Expr> {
     }
 }
 
+/// Names that show what a kernel of a block writes: its results and reshapes of them, with the name that it writes.
+/// `is_view` decides which reshapes count, given that name and the reshape.
+pub fn kernel_views(
+    stmts: &[Stmt],
+    is_kernel: impl Fn(&Expr) -> bool,
+    is_view: impl Fn(&Name, &Expr) -> bool,
+) -> BTreeMap<Name, Name> {
+    let mut roots: BTreeMap<Name, Name> = BTreeMap::new();
+    for stmt in stmts {
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            continue;
+        };
+        if is_kernel(value) {
+            let written = bound_names(target).into_iter();
+            roots.extend(written.map(|name| (name.clone(), name)));
+        } else if value.is_call_of("R.reshape")
+            && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
+            && let Some(root) = source.as_name().and_then(|source| roots.get(source))
+            && is_view(root, value)
+        {
+            roots.insert(name.clone(), root.clone());
+        }
+    }
+    roots
+}
+
 /// Whether a call only computes: everything but calls for an effect.
 pub fn is_pure(value: &Expr) -> bool {
     value.as_call().is_none_or(|(path, _)| {

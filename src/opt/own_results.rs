@@ -14,6 +14,7 @@ use irc_syntax::names::NameSupply;
 use irc_syntax::uses::{bound_names, mentions, names_read};
 use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
 
+use super::graph::kernel_views;
 use super::pattern::pattern_of;
 use super::{Changed, PassCx};
 use crate::check::{FuncInfo, Type};
@@ -96,32 +97,23 @@ fn copy_of(value: &Expr, info: &FuncInfo) -> Option<Expr> {
 /// Names that show what a kernel of the function's own block writes, with the name that the kernel writes. A view
 /// whose extents are known only behind the kernel is none: the result could not be placed before the kernel runs.
 fn owned_roots(stmts: &[Stmt]) -> BTreeMap<Name, Name> {
-    let mut roots: BTreeMap<Name, Name> = BTreeMap::new();
-    let mut made: BTreeMap<Name, usize> = BTreeMap::new();
-    let bound = symbols_bound(stmts);
-    for (place, stmt) in stmts.iter().enumerate() {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
-            continue;
-        };
-        if pattern_of(value).is_some() || value.is_call_of("R.call_tir") {
-            for name in bound_names(target) {
-                made.insert(name.clone(), place);
-                roots.insert(name.clone(), name);
-            }
-        } else if value.is_call_of("R.reshape")
-            && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
-            && let Some(root) = source
-                .as_name()
-                .and_then(|source| roots.get(source))
-                .cloned()
-        {
-            let late = |symbol: &Name| bound.get(symbol) > made.get(&root);
-            if !mentions(value, late) {
-                roots.insert(name.clone(), root);
-            }
-        }
-    }
-    roots
+    let symbols = symbols_bound(stmts);
+    let made: BTreeMap<Name, usize> = stmts
+        .iter()
+        .enumerate()
+        .flat_map(|(place, stmt)| {
+            let StmtKind::Assign { target, .. } = &stmt.kind else {
+                return Vec::new();
+            };
+            let names = bound_names(target).into_iter();
+            names.map(|name| (name, place)).collect()
+        })
+        .collect();
+    kernel_views(
+        stmts,
+        |value| pattern_of(value).is_some() || value.is_call_of("R.call_tir"),
+        |root, view| !mentions(view, |symbol| symbols.get(symbol) > made.get(root)),
+    )
 }
 
 /// The symbols that the body declares, with the place of the cast that binds each.

@@ -18,7 +18,7 @@ use irc_syntax::names::NameSupply;
 use irc_syntax::uses::bound_names;
 use irc_syntax::{DType, Diagnostic, Expr, Func, FuncKind, Module, Name, Stmt, StmtKind};
 
-use super::graph::{count_uses, returned};
+use super::graph::{count_uses, kernel_views, returned};
 use super::{Changed, PassCx};
 use crate::check::{FuncInfo, Type};
 use crate::shape::Dim;
@@ -313,31 +313,16 @@ fn shape_value(shape: &[Dim]) -> Expr {
     Expr::call("R.shape", [Expr::list(shape.iter().map(Dim::to_expr))])
 }
 
-/// Results that are views of what a kernel writes, by the name that the kernel writes.
+/// Results that are views of what a kernel writes, by the name that the kernel writes; the first where there are several.
 fn shown_results(stmts: &[Stmt], results: &BTreeSet<Name>) -> BTreeMap<Name, Name> {
-    let mut roots: BTreeMap<Name, Name> = BTreeMap::new();
+    let views = kernel_views(stmts, |value| value.is_call_of("R.call_tir"), |_, _| true);
     let mut shown = BTreeMap::new();
     for stmt in stmts {
-        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
-            continue;
-        };
-        if value.is_call_of("R.call_tir") {
-            roots.extend(
-                bound_names(target)
-                    .into_iter()
-                    .map(|name| (name.clone(), name)),
-            );
-        } else if value.is_call_of("R.reshape")
-            && let (Some(name), Some(source)) = (target.as_name(), value.positional().next())
-            && let Some(root) = source
-                .as_name()
-                .and_then(|source| roots.get(source))
-                .cloned()
+        if let StmtKind::Assign { target, .. } = &stmt.kind
+            && let Some(name) = target.as_name().filter(|name| results.contains(*name))
+            && let Some(root) = views.get(name).filter(|root| !results.contains(*root))
         {
-            if results.contains(name) && !results.contains(&root) {
-                shown.entry(root.clone()).or_insert_with(|| name.clone());
-            }
-            roots.insert(name.clone(), root);
+            shown.entry(root.clone()).or_insert_with(|| name.clone());
         }
     }
     shown

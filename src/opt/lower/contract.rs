@@ -2,41 +2,80 @@
 
 use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, Name, Stmt};
 
-use super::element::{broadcast_element, element, t, zero};
-use super::{Axis, Block, Lower, access, constant, index, init};
+use super::element::{broadcast_element, element, guarded, t, zero};
+use super::{Axis, Block, Lower, access, constant, index};
 use crate::check::prim::BoundCall;
 use crate::shape::Dim;
 
-/// `out[…] = 0; out[…] = out[…] + a * b`, operands cast to the result's dtype where they differ.
-#[allow(clippy::too_many_arguments)]
-fn push_products(
-    lower: &mut Lower,
-    name: &Name,
-    axes: &[Axis],
-    to: &[Dim],
-    a: (Expr, DType),
-    b: (Expr, DType),
+/// A sum of products under construction: `out[…] = 0; out[…] = out[…] + a * b`.
+struct Products<'n> {
+    name: &'n Name,
     dtype: DType,
-    mut body: Vec<Stmt>,
-) {
-    let widen = |(value, from): (Expr, DType)| {
-        if from == dtype {
-            value
-        } else {
-            t("Cast", [Expr::str(dtype.name()), value])
-        }
-    };
-    let place = access(name, to);
-    body.insert(
-        0,
-        init(Stmt::assign(place.clone(), constant(dtype, zero(dtype)))),
-    );
-    let product = Expr::binary(BinaryOp::Mul, widen(a), widen(b));
-    body.push(Stmt::assign(
-        place.clone(),
-        Expr::binary(BinaryOp::Add, place, product),
-    ));
-    lower.push_block(name, axes, body);
+    shape: Vec<Dim>,
+    /// The axes of the result, then those of the reduction.
+    axes: Vec<Axis>,
+    /// The index of the result.
+    to: Vec<Dim>,
+    a: Expr,
+    b: Expr,
+}
+
+impl<'n> Products<'n> {
+    fn new(lower: &Lower, name: &'n Name, call: &BoundCall) -> Result<Self, Diagnostic> {
+        let (dtype, shape) = lower.tensor(name)?;
+        let [a, b] = call.operands()[..] else {
+            return Err(
+                Diagnostic::error("not-lowered", "a contraction has two operands")
+                    .at(call.span, "here"),
+            );
+        };
+        let axes = Lower::axes(&shape);
+        Ok(Self {
+            name,
+            dtype,
+            to: axes.iter().map(Axis::dim).collect(),
+            shape,
+            axes,
+            a: a.clone(),
+            b: b.clone(),
+        })
+    }
+
+    /// A further axis of the reduction; gives the index along it.
+    fn reduce(&mut self, var: impl Into<String>, extent: Dim) -> Dim {
+        let axis = Axis::reduce(var, extent);
+        let at = axis.dim();
+        self.axes.push(axis);
+        at
+    }
+
+    /// Adds the product of two elements; operands are cast to the result's dtype where they differ.
+    fn finish(
+        self,
+        lower: &mut Lower,
+        body: Vec<Stmt>,
+        (a, b): (Expr, Expr),
+    ) -> Result<(), Diagnostic> {
+        let dtype = self.dtype;
+        let widen = |value: Expr, from: DType| {
+            if from == dtype {
+                value
+            } else {
+                t("Cast", [Expr::str(dtype.name()), value])
+            }
+        };
+        let a = widen(a, lower.operand(&self.a)?.0);
+        let b = widen(b, lower.operand(&self.b)?.0);
+        let place = access(self.name, &self.to);
+        let next = Expr::binary(
+            BinaryOp::Add,
+            place.clone(),
+            Expr::binary(BinaryOp::Mul, a, b),
+        );
+        let start = constant(dtype, zero(dtype));
+        lower.push_reduction(self.name, &self.axes, (place, start, next), body);
+        Ok(())
+    }
 }
 
 /// `out[…, m, n] += a[…, m, k] * b[…, k, n]` by NumPy's rules: rank 1 operands lose their axis, batches broadcast.
@@ -45,25 +84,17 @@ pub(super) fn materialize_matmul(
     name: &Name,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let args: Vec<Expr> = call.operands().into_iter().cloned().collect();
-    let [a, b] = args.as_slice() else {
-        return Err(operands(call));
-    };
-    let (dtype, shape) = lower.tensor(name)?;
-    let (a_dtype, a_shape) = lower.operand(a)?;
-    let (b_dtype, b_shape) = lower.operand(b)?;
+    let mut products = Products::new(lower, name, call)?;
+    let (_, a_shape) = lower.operand(&products.a)?;
+    let (_, b_shape) = lower.operand(&products.b)?;
     let depth = a_shape.last().cloned().unwrap_or_else(|| Dim::int(1));
-    let mut axes = Lower::axes(&shape);
-    let to: Vec<Dim> = axes.iter().map(Axis::dim).collect();
-    let reduce = Axis::reduce("v_k", depth);
-    let k = reduce.dim();
-    axes.push(reduce);
+    let k = products.reduce("v_k", depth);
+    let to = &products.to;
     let has_row = a_shape.len() > 1;
     let has_column = b_shape.len() > 1;
     let n_batch = to.len() - usize::from(has_row) - usize::from(has_column);
     let batch = &to[..n_batch];
-    let batch_shape = &shape[..n_batch];
-    let mut block = Block::default();
+    let batch_shape = &products.shape[..n_batch];
     let a_batch = a_shape.len().saturating_sub(2);
     let mut a_idx = index::broadcast(&a_shape[..a_batch], batch, batch_shape);
     if has_row {
@@ -76,23 +107,10 @@ pub(super) fn materialize_matmul(
     if has_column {
         b_idx.push(to[to.len() - 1].clone());
     }
-    let a_value = element(lower, &mut block, a, &a_idx)?;
-    let b_value = element(lower, &mut block, b, &b_idx)?;
-    push_products(
-        lower,
-        name,
-        &axes,
-        &to,
-        (a_value, a_dtype),
-        (b_value, b_dtype),
-        dtype,
-        block.stmts,
-    );
-    Ok(())
-}
-
-fn operands(call: &BoundCall) -> Diagnostic {
-    Diagnostic::error("not-lowered", "a contraction has two operands").at(call.span, "here")
+    let mut block = Block::default();
+    let a = element(lower, &mut block, &products.a, &a_idx)?;
+    let b = element(lower, &mut block, &products.b, &b_idx)?;
+    products.finish(lower, block.stmts, (a, b))
 }
 
 /// A convolution's geometry, read off its attributes.
@@ -101,6 +119,8 @@ struct Geometry {
     data: Vec<usize>,
     /// Where `O`, `I` and the spatial axes stand in the kernel.
     kernel: Vec<usize>,
+    /// The variables that walk the kernel's spatial axes.
+    taps: Vec<String>,
     strides: Vec<i64>,
     dilation: Vec<i64>,
     /// Before and after, for each spatial axis.
@@ -110,15 +130,11 @@ struct Geometry {
 
 const SPATIAL: [&str; 3] = ["W", "HW", "DHW"];
 
-fn geometry(
-    call: &BoundCall,
-    n_spatial: usize,
-    defaults: (&str, &str),
-) -> Result<Geometry, Diagnostic> {
+/// The geometry of a call. `channels` is how the kernel's default layout begins: `OI`, or `IO` when transposed.
+fn geometry(call: &BoundCall, n_spatial: usize, channels: &str) -> Result<Geometry, Diagnostic> {
     let letters = SPATIAL[n_spatial - 1];
-    let data = call.opt_str("data_layout").unwrap_or(defaults.0);
-    let kernel = call.opt_str("kernel_layout").unwrap_or(defaults.1);
-    let place = |layout: &str, wanted: String| -> Result<Vec<usize>, Diagnostic> {
+    let place = |key: &str, default: String, wanted: String| -> Result<Vec<usize>, Diagnostic> {
+        let layout = call.opt_str(key).unwrap_or(&default);
         wanted
             .chars()
             .map(|letter| layout.find(letter))
@@ -151,8 +167,20 @@ fn geometry(
         values
     };
     Ok(Geometry {
-        data: place(data, format!("NC{letters}"))?,
-        kernel: place(kernel, format!("OI{letters}"))?,
+        data: place(
+            "data_layout",
+            format!("NC{letters}"),
+            format!("NC{letters}"),
+        )?,
+        kernel: place(
+            "kernel_layout",
+            format!("{channels}{letters}"),
+            format!("OI{letters}"),
+        )?,
+        taps: letters
+            .chars()
+            .map(|letter| format!("v_k{}", letter.to_ascii_lowercase()))
+            .collect(),
         strides: spread(list("strides", 1)),
         dilation: spread(list("dilation", 1)),
         padding,
@@ -202,20 +230,10 @@ fn padded(
             ));
         }
     }
-    let mut block = Block {
-        conditional: 1,
-        ..Block::default()
-    };
-    let mut value = element(lower, &mut block, x, &from)?;
-    if let Some(cond) = inside
-        .into_iter()
-        .reduce(|a, b| Expr::binary(BinaryOp::And, a, b))
-    {
-        value = t("if_then_else", [cond, value, constant(dtype, zero(dtype))]);
-    }
-    let mut body = block.stmts;
-    body.push(Stmt::assign(access(&name, &idx), value));
-    lower.push_block(&name, &axes, body);
+    let mut block = Block::conditional();
+    let value = element(lower, &mut block, x, &from)?;
+    let value = guarded(inside, value, constant(dtype, zero(dtype)));
+    lower.push_store(&name, &axes, access(&name, &idx), value, block.stmts);
     lower.kept.insert(name.clone(), name.clone());
     Ok((Expr::name(name), shape))
 }
@@ -226,71 +244,43 @@ pub(super) fn materialize_conv(
     name: &Name,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let args: Vec<Expr> = call.operands().into_iter().cloned().collect();
-    let [x, w] = args.as_slice() else {
-        return Err(operands(call));
-    };
-    let (dtype, shape) = lower.tensor(name)?;
-    let n_spatial = shape.len() - 2;
-    let letters = SPATIAL[n_spatial - 1];
-    let at = geometry(
-        call,
-        n_spatial,
-        (&format!("NC{letters}"), &format!("OI{letters}")),
-    )?;
-    let (x_dtype, _) = lower.operand(x)?;
-    let (w_dtype, w_shape) = lower.operand(w)?;
-    let (x, _) = padded(lower, x, &at.data[2..], &at.padding)?;
-    let mut axes = Lower::axes(&shape);
-    let to: Vec<Dim> = axes.iter().map(Axis::dim).collect();
-    let depth = w_shape[at.kernel[1]].clone();
-    let mut from = vec![Dim::int(0); shape.len()];
-    let mut tap = vec![Dim::int(0); shape.len()];
-    from[at.data[0]] = to[at.data[0]].clone();
-    let filter = &to[at.data[1]];
-    tap[at.kernel[0]] = filter.clone();
-    let mut taps = Vec::new();
-    for axis in 0..n_spatial {
-        let letter = letters[axis..=axis].to_lowercase();
+    let mut products = Products::new(lower, name, call)?;
+    let rank = products.shape.len();
+    let at = geometry(call, rank - 2, "OI")?;
+    let (_, w_shape) = lower.operand(&products.b)?;
+    let (x, _) = padded(lower, &products.a, &at.data[2..], &at.padding)?;
+    let mut from = vec![Dim::int(0); rank];
+    let mut tap = vec![Dim::int(0); rank];
+    from[at.data[0]] = products.to[at.data[0]].clone();
+    let filter = products.to[at.data[1]].clone();
+    for (axis, var) in at.taps.iter().enumerate() {
         let extent = w_shape[at.kernel[axis + 2]].clone();
-        let reduce =
-            (extent.as_int() != Some(1)).then(|| Axis::reduce(format!("v_k{letter}"), extent));
-        let k = reduce.as_ref().map_or_else(|| Dim::int(0), Axis::dim);
-        taps.extend(reduce);
-        let place = &to[at.data[axis + 2]] * &Dim::int(at.strides[axis]);
+        let k = match extent.as_int() {
+            Some(1) => Dim::int(0),
+            _ => products.reduce(var, extent),
+        };
+        let place = &products.to[at.data[axis + 2]] * &Dim::int(at.strides[axis]);
         from[at.data[axis + 2]] = &place + &(&k * &Dim::int(at.dilation[axis]));
         tap[at.kernel[axis + 2]] = k;
     }
-    axes.extend(taps);
+    let depth = w_shape[at.kernel[1]].clone();
     let channel = if depth.as_int() == Some(1) && at.groups > 1 {
         Dim::int(0)
     } else {
-        let reduce = Axis::reduce("v_kc", depth.clone());
-        let k = reduce.dim();
-        axes.push(reduce);
-        k
+        products.reduce("v_kc", depth.clone())
     };
-    tap[at.kernel[1]] = channel.clone();
     from[at.data[1]] = if at.groups == 1 {
-        channel
+        channel.clone()
     } else {
-        let per_group = shape[at.data[1]].floor_div(&Dim::int(at.groups));
+        let per_group = products.shape[at.data[1]].floor_div(&Dim::int(at.groups));
         &(&filter.floor_div(&per_group) * &depth) + &channel
     };
+    tap[at.kernel[0]] = filter;
+    tap[at.kernel[1]] = channel;
     let mut block = Block::default();
-    let x_value = element(lower, &mut block, &x, &from)?;
-    let w_value = element(lower, &mut block, w, &tap)?;
-    push_products(
-        lower,
-        name,
-        &axes,
-        &to,
-        (x_value, x_dtype),
-        (w_value, w_dtype),
-        dtype,
-        block.stmts,
-    );
-    Ok(())
+    let x = element(lower, &mut block, &x, &from)?;
+    let w = element(lower, &mut block, &products.b, &tap)?;
+    products.finish(lower, block.stmts, (x, w))
 }
 
 /// `out[n, f, y] += x[n, g * (C / G) + c, (y + p - ky * d) / s] * w[c, f, ky]` where the division is exact and inside.
@@ -299,60 +289,38 @@ pub(super) fn materialize_conv_transpose(
     name: &Name,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let args: Vec<Expr> = call.operands().into_iter().cloned().collect();
-    let [x, w] = args.as_slice() else {
-        return Err(operands(call));
-    };
-    let (dtype, shape) = lower.tensor(name)?;
-    let n_spatial = shape.len() - 2;
-    let letters = SPATIAL[n_spatial - 1];
+    let mut products = Products::new(lower, name, call)?;
+    let rank = products.shape.len();
     // The kernel's `I` is the channel of the data, its `O` the result's channel within a group.
-    let at = geometry(
-        call,
-        n_spatial,
-        (&format!("NC{letters}"), &format!("IO{letters}")),
-    )?;
-    let (x_dtype, x_shape) = lower.operand(x)?;
-    let (w_dtype, w_shape) = lower.operand(w)?;
-    let mut axes = Lower::axes(&shape);
-    let to: Vec<Dim> = axes.iter().map(Axis::dim).collect();
-    let mut from = vec![Dim::int(0); shape.len()];
-    let mut tap = vec![Dim::int(0); shape.len()];
-    from[at.data[0]] = to[at.data[0]].clone();
+    let at = geometry(call, rank - 2, "IO")?;
+    let (x_dtype, x_shape) = lower.operand(&products.a)?;
+    let (_, w_shape) = lower.operand(&products.b)?;
+    let mut from = vec![Dim::int(0); rank];
+    let mut tap = vec![Dim::int(0); rank];
+    from[at.data[0]] = products.to[at.data[0]].clone();
+    let filter = products.to[at.data[1]].clone();
     let mut conds = Vec::new();
-    for axis in 0..n_spatial {
-        let letter = letters[axis..=axis].to_lowercase();
-        let reduce = Axis::reduce(format!("v_k{letter}"), w_shape[at.kernel[axis + 2]].clone());
-        let k = reduce.dim();
-        axes.push(reduce);
+    for (axis, var) in at.taps.iter().enumerate() {
+        let k = products.reduce(var, w_shape[at.kernel[axis + 2]].clone());
         let reach = &k * &Dim::int(at.dilation[axis]);
-        let place = &(&to[at.data[axis + 2]] + &Dim::int(at.padding[axis].0)) - &reach;
+        let padded = &products.to[at.data[axis + 2]] + &Dim::int(at.padding[axis].0);
+        let place = &padded - &reach;
         let stride = Dim::int(at.strides[axis]);
         let source = place.floor_div(&stride);
         if at.strides[axis] != 1 {
-            conds.push(Expr::binary(
-                BinaryOp::Eq,
-                place.floor_mod(&stride).to_expr(),
-                Expr::int(0),
-            ));
+            let rest = place.floor_mod(&stride);
+            conds.push(Expr::binary(BinaryOp::Eq, rest.to_expr(), Expr::int(0)));
         }
         conds.push(Expr::binary(BinaryOp::Le, Expr::int(0), place.to_expr()));
-        let extent = &x_shape[at.data[axis + 2]];
-        conds.push(Expr::binary(
-            BinaryOp::Lt,
-            source.to_expr(),
-            extent.to_expr(),
-        ));
+        let extent = x_shape[at.data[axis + 2]].to_expr();
+        conds.push(Expr::binary(BinaryOp::Lt, source.to_expr(), extent));
         from[at.data[axis + 2]] = source;
         tap[at.kernel[axis + 2]] = k;
     }
     let groups = Dim::int(at.groups);
     let depth = x_shape[at.data[1]].floor_div(&groups);
-    let reduce = Axis::reduce("v_kc", depth.clone());
-    let k = reduce.dim();
-    axes.push(reduce);
-    let filter = &to[at.data[1]];
-    let per_group = shape[at.data[1]].floor_div(&groups);
+    let k = products.reduce("v_kc", depth.clone());
+    let per_group = products.shape[at.data[1]].floor_div(&groups);
     let group = if at.groups == 1 {
         Dim::int(0)
     } else {
@@ -361,32 +329,10 @@ pub(super) fn materialize_conv_transpose(
     let channel = &(&group * &depth) + &k;
     from[at.data[1]] = channel.clone();
     tap[at.kernel[1]] = channel;
-    tap[at.kernel[0]] = filter - &(&group * &per_group);
-    let mut block = Block {
-        conditional: 1,
-        ..Block::default()
-    };
-    let x_value = element(lower, &mut block, x, &from)?;
-    let w_value = broadcast_element(lower, &mut block, w, &tap, &w_shape)?;
-    let x_value = match conds
-        .into_iter()
-        .reduce(|a, b| Expr::binary(BinaryOp::And, a, b))
-    {
-        Some(cond) => t(
-            "if_then_else",
-            [cond, x_value, constant(x_dtype, zero(x_dtype))],
-        ),
-        None => x_value,
-    };
-    push_products(
-        lower,
-        name,
-        &axes,
-        &to,
-        (x_value, x_dtype),
-        (w_value, w_dtype),
-        dtype,
-        block.stmts,
-    );
-    Ok(())
+    tap[at.kernel[0]] = &filter - &(&group * &per_group);
+    let mut block = Block::conditional();
+    let x = element(lower, &mut block, &products.a, &from)?;
+    let w = broadcast_element(lower, &mut block, &products.b, &tap, &w_shape)?;
+    let x = guarded(conds, x, constant(x_dtype, zero(x_dtype)));
+    products.finish(lower, block.stmts, (x, w))
 }

@@ -79,9 +79,7 @@ pub(super) fn materialize(
     let idx: Vec<Dim> = axes.iter().map(Axis::dim).collect();
     let mut block = Block::default();
     let value = primitive(lower, &mut block, name, prim, call, &idx)?;
-    let mut body = block.stmts;
-    body.push(Stmt::assign(access(name, &idx), value));
-    lower.push_block(name, &axes, body);
+    lower.push_store(name, &axes, access(name, &idx), value, block.stmts);
     Ok(())
 }
 
@@ -103,9 +101,8 @@ pub(super) fn materialize_concat(
         to[axis] = &to[axis] + &offset;
         let mut block = Block::default();
         let value = element(lower, &mut block, part, &idx)?;
-        let mut body = block.stmts;
-        body.push(Stmt::assign(access(name, &to), value));
-        lower.push_block(&format!("{name}_{position}"), &axes, body);
+        let block_name = format!("{name}_{position}");
+        lower.push_store(&block_name, &axes, access(name, &to), value, block.stmts);
         offset = &offset + &extents[axis];
     }
     Ok(())
@@ -161,6 +158,17 @@ pub(super) fn broadcast_element(
     let (_, extents) = lower.operand(value)?;
     let idx = index::broadcast(&extents, idx, shape);
     element(lower, block, value, &idx)
+}
+
+/// `T.if_then_else(a and b, value, otherwise)`; the value itself without conditions.
+pub(super) fn guarded(conds: Vec<Expr>, value: Expr, otherwise: Expr) -> Expr {
+    let all = conds
+        .into_iter()
+        .reduce(|a, b| Expr::binary(BinaryOp::And, a, b));
+    match all {
+        Some(cond) => t("if_then_else", [cond, value, otherwise]),
+        None => value,
+    }
 }
 
 fn is_leaf(value: &Expr) -> bool {
@@ -230,7 +238,7 @@ fn primitive(
 ) -> Result<Expr, Diagnostic> {
     let (dtype, shape) = lower.tensor(name)?;
     let args: Vec<Expr> = call.operands().into_iter().cloned().collect();
-    if let Some(moved) = index::moved(lower, block, name, call, &args, idx, &shape)? {
+    if let Some(moved) = index::moved(lower, block, name, call, &args, idx)? {
         return Ok(moved);
     }
     if let Some(made) = generated(lower, call, dtype, idx) {

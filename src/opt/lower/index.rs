@@ -2,8 +2,8 @@
 
 use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, ExprKind, Name, Stmt, StmtKind};
 
-use super::element::{bind, element, t};
-use super::{Block, Lower, constant};
+use super::element::{bind, element, guarded, t};
+use super::{Block, Lower, constant, operand};
 use crate::check::prim::{BoundCall, Prim, slice_begin};
 use crate::shape::Dim;
 
@@ -37,7 +37,6 @@ pub(super) fn broadcast(extents: &[Dim], idx: &[Dim], shape: &[Dim]) -> Vec<Dim>
 }
 
 /// The element of a moving operator; `None` for operators that compute.
-// tidy: table
 pub(super) fn moved(
     lower: &mut Lower,
     block: &mut Block,
@@ -45,154 +44,181 @@ pub(super) fn moved(
     call: &BoundCall,
     args: &[Expr],
     idx: &[Dim],
-    shape: &[Dim],
 ) -> Result<Option<Expr>, Diagnostic> {
-    let value = match call.prim {
-        Prim::PermuteDims => permute(lower, block, call, &args[0], idx)?,
-        Prim::Reshape => reshape(lower, block, &args[0], idx, shape)?,
-        Prim::StridedSlice => slice(lower, block, call, &args[0], idx)?,
-        Prim::Pad => pad(lower, block, call, &args[0], idx)?,
-        Prim::Take => take(lower, block, call, args, idx)?,
-        Prim::GatherElements => gather_elements(lower, block, call, args, idx)?,
-        Prim::GatherNd => gather_nd(lower, block, call, args, idx)?,
-        Prim::Full => {
-            let fill = call
-                .operand("fill_value")
-                .cloned()
-                .unwrap_or_else(Expr::none);
-            let (dtype, _) = lower.tensor(name)?;
-            match literal(&fill) {
-                Some(value) => constant(dtype, number(value, dtype)),
-                None => element(lower, block, &fill, &[])?,
-            }
-        }
+    let (dtype, shape) = lower.tensor(name)?;
+    let mut read = Read {
+        lower,
+        block,
+        call,
+        args,
+        idx,
+    };
+    let from = match call.prim {
+        Prim::PermuteDims => read.permute(),
+        Prim::Reshape => read.reshape(&shape)?,
+        Prim::StridedSlice => read.slice()?,
+        Prim::Take => read.take()?,
+        Prim::GatherElements => read.gather_elements()?,
+        Prim::GatherNd => read.gather_nd()?,
+        Prim::Pad => return read.pad().map(Some),
+        Prim::Full => return read.full(dtype).map(Some),
         _ => return Ok(None),
     };
-    Ok(Some(value))
+    element(read.lower, read.block, &args[0], &from).map(Some)
 }
 
-fn permute(
-    lower: &mut Lower,
-    block: &mut Block,
-    call: &BoundCall,
-    x: &Expr,
-    idx: &[Dim],
-) -> Result<Expr, Diagnostic> {
-    let rank = idx.len();
-    let axes: Vec<usize> = match call.opt_ints("axes") {
-        Some(axes) => axes.iter().map(|&a| axis(a, rank)).collect(),
-        None => (0..rank).rev().collect(),
-    };
-    let mut from = vec![Dim::int(0); rank];
-    for (to, &axis) in axes.iter().enumerate() {
-        from[axis] = idx[to].clone();
-    }
-    element(lower, block, x, &from)
+/// A read of a moving operator at `idx`. Methods give the index of its operand that is read.
+struct Read<'r, 'l> {
+    lower: &'r mut Lower<'l>,
+    block: &'r mut Block,
+    call: &'r BoundCall,
+    args: &'r [Expr],
+    idx: &'r [Dim],
 }
 
-fn reshape(
-    lower: &mut Lower,
-    block: &mut Block,
-    x: &Expr,
-    idx: &[Dim],
-    shape: &[Dim],
-) -> Result<Expr, Diagnostic> {
-    let (_, extents) = lower.operand(x)?;
-    let mut flat = Dim::int(0);
-    for (at, extent) in idx.iter().zip(shape) {
-        flat = &(&flat * extent) + at;
+impl Read<'_, '_> {
+    /// The extents of an operand.
+    fn extents(&self, at: usize) -> Result<Vec<Dim>, Diagnostic> {
+        Ok(self.lower.operand(&self.args[at])?.1)
     }
-    let mut from = vec![Dim::int(0); extents.len()];
-    for (position, extent) in extents.iter().enumerate().rev() {
-        if position == 0 {
-            from[0] = flat.clone();
-        } else {
-            from[position] = flat.floor_mod(extent);
-            flat = flat.floor_div(extent);
+
+    fn permute(&self) -> Vec<Dim> {
+        let rank = self.idx.len();
+        let axes: Vec<usize> = match self.call.opt_ints("axes") {
+            Some(axes) => axes.iter().map(|&a| axis(a, rank)).collect(),
+            None => (0..rank).rev().collect(),
+        };
+        let mut from = vec![Dim::int(0); rank];
+        for (to, &axis) in axes.iter().enumerate() {
+            from[axis] = self.idx[to].clone();
         }
+        from
     }
-    element(lower, block, x, &from)
-}
 
-fn slice(
-    lower: &mut Lower,
-    block: &mut Block,
-    call: &BoundCall,
-    x: &Expr,
-    idx: &[Dim],
-) -> Result<Expr, Diagnostic> {
-    let (_, extents) = lower.operand(x)?;
-    let mut from = idx.to_vec();
-    for (at, &axis_at) in call.ints("axes").iter().enumerate() {
-        let axis = axis(axis_at, extents.len());
-        let stride = call
-            .opt_dims("strides")
-            .and_then(|strides| strides.get(at)?.as_int())
-            .unwrap_or(1);
-        let begin = call
-            .dims("begin")
-            .get(at)
-            .cloned()
-            .unwrap_or_else(|| Dim::int(0));
-        let begin = slice_begin(
-            &begin,
-            stride,
-            &extents[axis],
-            call.bool("assume_inbound"),
-            &lower.info.facts,
-        );
-        from[axis] = &begin + &(&idx[axis] * &Dim::int(stride));
+    fn reshape(&self, shape: &[Dim]) -> Result<Vec<Dim>, Diagnostic> {
+        let extents = self.extents(0)?;
+        let mut flat = Dim::int(0);
+        for (at, extent) in self.idx.iter().zip(shape) {
+            flat = &(&flat * extent) + at;
+        }
+        let mut from = vec![Dim::int(0); extents.len()];
+        for (position, extent) in extents.iter().enumerate().rev() {
+            if position == 0 {
+                from[0] = flat.clone();
+            } else {
+                from[position] = flat.floor_mod(extent);
+                flat = flat.floor_div(extent);
+            }
+        }
+        Ok(from)
     }
-    element(lower, block, x, &from)
-}
 
-fn pad(
-    lower: &mut Lower,
-    block: &mut Block,
-    call: &BoundCall,
-    x: &Expr,
-    idx: &[Dim],
-) -> Result<Expr, Diagnostic> {
-    let (dtype, extents) = lower.operand(x)?;
-    let widths = call.dims("pad_width").to_vec();
-    let mut from = Vec::with_capacity(idx.len());
-    let mut inside = None;
-    for (position, (at, extent)) in idx.iter().zip(&extents).enumerate() {
-        let before = widths
-            .get(2 * position)
-            .cloned()
-            .unwrap_or_else(|| Dim::int(0));
-        let after = widths
-            .get(2 * position + 1)
-            .cloned()
-            .unwrap_or_else(|| Dim::int(0));
-        let source = at - &before;
-        if before.as_int().is_none_or(|before| before > 0) {
-            inside = and(
-                inside,
-                Expr::binary(BinaryOp::Le, before.to_expr(), at.to_expr()),
+    fn slice(&self) -> Result<Vec<Dim>, Diagnostic> {
+        let extents = self.extents(0)?;
+        let mut from = self.idx.to_vec();
+        for (at, &axis_at) in self.call.ints("axes").iter().enumerate() {
+            let axis = axis(axis_at, extents.len());
+            let stride = self
+                .call
+                .opt_dims("strides")
+                .and_then(|strides| strides.get(at)?.as_int())
+                .unwrap_or(1);
+            let begin = slice_begin(
+                &dim_at(self.call.dims("begin"), at),
+                stride,
+                &extents[axis],
+                self.call.bool("assume_inbound"),
+                &self.lower.info.facts,
             );
+            from[axis] = &begin + &(&self.idx[axis] * &Dim::int(stride));
         }
-        if after.as_int().is_none_or(|after| after > 0) {
-            inside = and(
-                inside,
-                Expr::binary(BinaryOp::Lt, at.to_expr(), (extent + &before).to_expr()),
-            );
-        }
-        from.push(source);
+        Ok(from)
     }
-    block.conditional += 1;
-    let value = element(lower, block, x, &from);
-    block.conditional -= 1;
-    let value = value?;
-    let Some(inside) = inside else {
-        return Ok(value);
-    };
-    let fill = match call.operand("pad_value").cloned() {
-        Some(fill) => element(lower, block, &fill, &[])?,
-        None => constant(dtype, number(call.float("pad_value"), dtype)),
-    };
-    Ok(t("if_then_else", [inside, value, fill]))
+
+    fn take(&mut self) -> Result<Vec<Dim>, Diagnostic> {
+        let (extents, picks) = (self.extents(0)?, self.extents(1)?);
+        let axis = axis(self.call.int("axis"), extents.len());
+        let behind = axis + picks.len();
+        let idx = self.idx;
+        let mut from = idx[..axis].to_vec();
+        from.push(self.picked(&idx[axis..behind], &extents[axis])?);
+        from.extend_from_slice(&idx[behind..]);
+        Ok(from)
+    }
+
+    fn gather_elements(&mut self) -> Result<Vec<Dim>, Diagnostic> {
+        let extents = self.extents(0)?;
+        let axis = axis(self.call.int("axis"), extents.len());
+        let mut from = self.idx.to_vec();
+        from[axis] = self.picked(self.idx, &extents[axis])?;
+        Ok(from)
+    }
+
+    fn gather_nd(&mut self) -> Result<Vec<Dim>, Diagnostic> {
+        let (extents, picks) = (self.extents(0)?, self.extents(1)?);
+        let batch = usize::try_from(self.call.int("batch_dims")).unwrap_or(0);
+        let (outer, rest) = self.idx.split_at(picks.len() - 1);
+        let mut from = self.idx[..batch].to_vec();
+        from.extend(index_vector(
+            self.lower,
+            self.block,
+            &self.args[1],
+            outer,
+            &extents[batch..],
+        )?);
+        from.extend_from_slice(rest);
+        Ok(from)
+    }
+
+    /// The index that the second operand holds at a place.
+    fn picked(&mut self, at: &[Dim], extent: &Dim) -> Result<Dim, Diagnostic> {
+        checked_index(self.lower, self.block, &self.args[1], at, extent)
+    }
+
+    fn pad(&mut self) -> Result<Expr, Diagnostic> {
+        let (dtype, extents) = self.lower.operand(&self.args[0])?;
+        let widths = self.call.dims("pad_width");
+        let mut from = Vec::with_capacity(self.idx.len());
+        let mut inside = Vec::new();
+        for (position, (at, extent)) in self.idx.iter().zip(&extents).enumerate() {
+            let before = dim_at(widths, 2 * position);
+            let after = dim_at(widths, 2 * position + 1);
+            if before.as_int().is_none_or(|before| before > 0) {
+                let reached = Expr::binary(BinaryOp::Le, before.to_expr(), at.to_expr());
+                inside.push(reached);
+            }
+            if after.as_int().is_none_or(|after| after > 0) {
+                let end = extent + &before;
+                inside.push(Expr::binary(BinaryOp::Lt, at.to_expr(), end.to_expr()));
+            }
+            from.push(at - &before);
+        }
+        self.block.conditional += 1;
+        let value = element(self.lower, self.block, &self.args[0], &from);
+        self.block.conditional -= 1;
+        let value = value?;
+        if inside.is_empty() {
+            return Ok(value);
+        }
+        let fill = match self.call.operand("pad_value") {
+            Some(fill) => element(self.lower, self.block, fill, &[])?,
+            None => constant(dtype, number(self.call.float("pad_value"), dtype)),
+        };
+        Ok(guarded(inside, value, fill))
+    }
+
+    fn full(&mut self, dtype: DType) -> Result<Expr, Diagnostic> {
+        let fill = operand(self.call, "fill_value");
+        match literal(&fill) {
+            Some(value) => Ok(constant(dtype, number(value, dtype))),
+            None => element(self.lower, self.block, &fill, &[]),
+        }
+    }
+}
+
+/// An entry of a list of dims; 0 behind its end.
+fn dim_at(dims: &[Dim], at: usize) -> Dim {
+    dims.get(at).cloned().unwrap_or_else(|| Dim::int(0))
 }
 
 /// A Python number.
@@ -211,13 +237,6 @@ pub(super) fn number(value: f64, dtype: DType) -> Expr {
         _ if dtype.is_float() => Expr::float(value),
         _ => Expr::int(value as i128),
     }
-}
-
-fn and(left: Option<Expr>, right: Expr) -> Option<Expr> {
-    Some(match left {
-        Some(left) => Expr::binary(BinaryOp::And, left, right),
-        None => right,
-    })
 }
 
 /// An index value from a tensor, as an int64 let: negative counts from the end, out of range raises.
@@ -257,62 +276,28 @@ pub(super) fn checked_index(
     Ok(Dim::sym(name))
 }
 
-fn take(
+/// The indices that the last axis of a tensor holds at a place: one for each of the first `extents`, checked.
+pub(super) fn index_vector(
     lower: &mut Lower,
     block: &mut Block,
-    call: &BoundCall,
-    args: &[Expr],
-    idx: &[Dim],
-) -> Result<Expr, Diagnostic> {
-    let (_, extents) = lower.operand(&args[0])?;
-    let (_, picks) = lower.operand(&args[1])?;
-    let axis = axis(call.int("axis"), extents.len());
-    let at: Vec<Dim> = idx[axis..axis + picks.len()].to_vec();
-    let picked = checked_index(lower, block, &args[1], &at, &extents[axis])?;
-    let mut from = idx[..axis].to_vec();
-    from.push(picked);
-    from.extend_from_slice(&idx[axis + picks.len()..]);
-    element(lower, block, &args[0], &from)
-}
-
-fn gather_elements(
-    lower: &mut Lower,
-    block: &mut Block,
-    call: &BoundCall,
-    args: &[Expr],
-    idx: &[Dim],
-) -> Result<Expr, Diagnostic> {
-    let (_, extents) = lower.operand(&args[0])?;
-    let axis = axis(call.int("axis"), extents.len());
-    let mut from = idx.to_vec();
-    from[axis] = checked_index(lower, block, &args[1], idx, &extents[axis])?;
-    element(lower, block, &args[0], &from)
-}
-
-fn gather_nd(
-    lower: &mut Lower,
-    block: &mut Block,
-    call: &BoundCall,
-    args: &[Expr],
-    idx: &[Dim],
-) -> Result<Expr, Diagnostic> {
-    let (_, extents) = lower.operand(&args[0])?;
-    let (_, picks) = lower.operand(&args[1])?;
-    let batch = usize::try_from(call.int("batch_dims")).unwrap_or(0);
+    indices: &Expr,
+    outer: &[Dim],
+    extents: &[Dim],
+) -> Result<Vec<Dim>, Diagnostic> {
+    let (_, picks) = lower.operand(indices)?;
     let width = picks.last().and_then(Dim::as_int).ok_or_else(|| {
         Diagnostic::error(
             "unknown-shape",
-            "the last axis of the indices of `gather_nd` is not known",
+            "the length of the last axis of the indices is not known",
         )
+        .at(indices.span, "these indices")
     })?;
-    let outer = picks.len() - 1;
-    let mut from = idx[..batch].to_vec();
-    for part in 0..width {
-        let mut at = idx[..outer].to_vec();
-        at.push(Dim::int(part));
-        let extent = &extents[batch + part as usize];
-        from.push(checked_index(lower, block, &args[1], &at, extent)?);
-    }
-    from.extend_from_slice(&idx[outer..]);
-    element(lower, block, &args[0], &from)
+    (0..width)
+        .zip(extents)
+        .map(|(part, extent)| {
+            let mut at = outer.to_vec();
+            at.push(Dim::int(part));
+            checked_index(lower, block, indices, &at, extent)
+        })
+        .collect()
 }

@@ -207,6 +207,16 @@ fn not_lowered(func: &Func, path: &str) -> Diagnostic {
     .at(func.name_span, "in this group")
 }
 
+impl Block {
+    /// A block whose elements are read under a condition.
+    fn conditional() -> Self {
+        Self {
+            conditional: 1,
+            ..Self::default()
+        }
+    }
+}
+
 impl Lower<'_> {
     /// Names that get a buffer.
     fn choose_kept(&self, order: &[Name], results: &[Name]) -> BTreeSet<Name> {
@@ -360,6 +370,32 @@ impl Lower<'_> {
         self.body.push(nest(&loops, extents, vec![block]));
     }
 
+    /// A block that holds `place = start` before the first round of its reduction, and `place = next` after `body` in each.
+    fn push_reduction(
+        &mut self,
+        name: &Name,
+        axes: &[Axis],
+        (place, start, next): (Expr, Expr, Expr),
+        mut body: Vec<Stmt>,
+    ) {
+        body.insert(0, init(vec![Stmt::assign(place.clone(), start)]));
+        body.push(Stmt::assign(place, next));
+        self.push_block(name, axes, body);
+    }
+
+    /// A block that stores one value at an index.
+    fn push_store(
+        &mut self,
+        block_name: &str,
+        axes: &[Axis],
+        place: Expr,
+        value: Expr,
+        mut body: Vec<Stmt>,
+    ) {
+        body.push(Stmt::assign(place, value));
+        self.push_block(block_name, axes, body);
+    }
+
     /// Block variables for a shape: `v_ax0`, `v_ax1`, …, spatial.
     fn axes(shape: &[Dim]) -> Vec<Axis> {
         shape
@@ -501,13 +537,18 @@ fn access(buffer: &Name, index: &[Dim]) -> Expr {
     Expr::index(Expr::name(buffer), index.iter().map(Dim::to_expr))
 }
 
-/// `with T.init(): stmt`.
-fn init(stmt: Stmt) -> Stmt {
+/// `with T.init(): body`.
+fn init(body: Vec<Stmt>) -> Stmt {
     Stmt::new(StmtKind::With {
         context: Expr::call("T.init", []),
         target: None,
-        body: vec![stmt],
+        body,
     })
+}
+
+/// The operand of a call by its slot's name.
+fn operand(call: &BoundCall, slot: &str) -> Expr {
+    call.operand(slot).cloned().unwrap_or_else(Expr::none)
 }
 
 /// A constant of a dtype as TIR writes it.

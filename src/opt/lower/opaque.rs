@@ -4,7 +4,7 @@
 use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, Name, Stmt, StmtKind, Trivia};
 
 use super::element::{bind, element, t, zero};
-use super::{Axis, Block, Lower, access, constant, index, nest};
+use super::{Axis, Block, Lower, access, constant, index, nest, operand};
 use crate::check::prim::{BoundCall, Prim};
 use crate::shape::Dim;
 
@@ -26,10 +26,6 @@ pub(super) fn materialize(
         )
         .at(call.span, "this call")),
     }
-}
-
-pub(super) fn operand(call: &BoundCall, name: &str) -> Expr {
-    call.operand(name).cloned().unwrap_or_else(Expr::none)
 }
 
 /// Loop variables over a shape, without the block's `v_`.
@@ -75,10 +71,7 @@ fn scan(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
     } else {
         idx.clone()
     };
-    let mut block = Block {
-        conditional: 1,
-        ..Block::default()
-    };
+    let mut block = Block::conditional();
     let value = element(lower, &mut block, &x, &read)?;
     let value = if from == dtype {
         value
@@ -114,9 +107,8 @@ fn copy(lower: &mut Lower, name: &Name, x: &Expr) -> Result<(), Diagnostic> {
     let idx: Vec<Dim> = axes.iter().map(Axis::dim).collect();
     let mut block = Block::default();
     let value = element(lower, &mut block, x, &idx)?;
-    let mut body = block.stmts;
-    body.push(Stmt::assign(access(name, &idx), value));
-    lower.push_block(&format!("{name}_copy"), &axes, body);
+    let block_name = format!("{name}_copy");
+    lower.push_store(&block_name, &axes, access(name, &idx), value, block.stmts);
     Ok(())
 }
 
@@ -159,25 +151,10 @@ fn scatter_nd(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Di
     let (dtype, shape) = lower.tensor(name)?;
     let (_, picks) = lower.operand(&indices)?;
     let (_, extents) = lower.operand(&updates)?;
-    let width = picks.last().and_then(Dim::as_int).ok_or_else(|| {
-        Diagnostic::error(
-            "unknown-shape",
-            "the last axis of the indices of `scatter_nd` is not known",
-        )
-        .at(call.span, "this call")
-    })?;
     let outer = picks.len() - 1;
     let (vars, extents, idx) = loops(&extents);
     let mut block = Block::default();
-    let mut to = Vec::with_capacity(shape.len());
-    for part in 0..width {
-        let mut at = idx[..outer].to_vec();
-        at.push(Dim::int(part));
-        let extent = &shape[to.len()];
-        to.push(index::checked_index(
-            lower, &mut block, &indices, &at, extent,
-        )?);
-    }
+    let mut to = index::index_vector(lower, &mut block, &indices, &idx[..outer], &shape)?;
     to.extend_from_slice(&idx[outer..]);
     let update = element(lower, &mut block, &updates, &idx)?;
     let place = access(name, &to);
@@ -225,10 +202,7 @@ fn sort(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
             t("Cast", [Expr::str("int64"), k.to_expr()]),
         )],
     )];
-    let mut block = Block {
-        conditional: 1,
-        ..Block::default()
-    };
+    let mut block = Block::conditional();
     let left = element(lower, &mut block, &x, &at(Dim::sym("left_at")))?;
     let right = element(lower, &mut block, &x, &at(Dim::sym("right_at")))?;
     let goes_left = not_after(left, right, dtype, call.bool("descending"));
@@ -243,10 +217,7 @@ fn sort(lower: &mut Lower, name: &Name, call: &BoundCall) -> Result<(), Diagnost
             ],
         )
     } else {
-        let mut block = Block {
-            conditional: 1,
-            ..Block::default()
-        };
+        let mut block = Block::conditional();
         let from = bind(
             lower,
             &mut block,

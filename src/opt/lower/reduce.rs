@@ -3,7 +3,7 @@
 use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, Name, Stmt, StmtKind};
 
 use super::element::{element, t, zero};
-use super::{Axis, Block, Lower, access, constant, index, init};
+use super::{Axis, Block, Lower, access, constant, index, init, operand};
 use crate::check::prim::{BoundCall, Prim, Reduce};
 use crate::shape::Dim;
 
@@ -56,11 +56,7 @@ pub(super) fn materialize(
     prim: Prim,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let x = call
-        .operands()
-        .first()
-        .map(|&x| x.clone())
-        .unwrap_or_else(Expr::none);
+    let x = operand(call, "x");
     let (dtype, extents) = lower.operand(&x)?;
     let reduced = reduced_axes(call, extents.len());
     let (axes, from, to) = split_axes(&extents, &reduced, call.bool("keepdims"));
@@ -85,11 +81,8 @@ pub(super) fn materialize(
         Reduce::Max => lowest(dtype),
         Reduce::Min => highest(dtype),
     };
-    let start = Stmt::assign(place.clone(), constant(dtype, identity));
-    let mut body = block.stmts;
-    body.insert(0, init(start));
-    body.push(Stmt::assign(place, next));
-    lower.push_block(name, &axes, body);
+    let start = constant(dtype, identity);
+    lower.push_reduction(name, &axes, (place, start, next), block.stmts);
     Ok(())
 }
 
@@ -120,20 +113,15 @@ pub(super) fn materialize_arg(
     prim: Prim,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let x = call
-        .operands()
-        .first()
-        .map(|&x| x.clone())
-        .unwrap_or_else(Expr::none);
+    let x = operand(call, "x");
     let (dtype, extents) = lower.operand(&x)?;
-    let (out_dtype, _) = lower.tensor(name)?;
+    let (out_dtype, shape) = lower.tensor(name)?;
     let reduced = match call.opt_int("axis") {
         Some(axis) => vec![index::axis(axis, extents.len())],
         None => (0..extents.len()).collect(),
     };
     let (axes, from, to) = split_axes(&extents, &reduced, call.bool("keepdims"));
     let best = lower.names.fresh("best");
-    let shape: Vec<Dim> = lower.tensor(name)?.1;
     lower.alloc(&best, dtype, &shape);
     let mut block = Block::default();
     let value = element(lower, &mut block, &x, &from)?;
@@ -148,16 +136,14 @@ pub(super) fn materialize_arg(
     }
     let position = t("Cast", [Expr::str(out_dtype.name()), flat.to_expr()]);
     let (best_at, out_at) = (access(&best, &to), access(name, &to));
-    let start = Stmt::new(StmtKind::With {
-        context: Expr::call("T.init", []),
-        target: None,
-        body: vec![
+    let mut body = block.stmts;
+    body.insert(
+        0,
+        init(vec![
             Stmt::assign(best_at.clone(), constant(dtype, worst)),
             Stmt::assign(out_at.clone(), constant(out_dtype, zero(out_dtype))),
-        ],
-    });
-    let mut body = block.stmts;
-    body.insert(0, start);
+        ]),
+    );
     body.push(Stmt::new(StmtKind::If {
         cond: Expr::binary(op, value.clone(), best_at.clone()),
         then: vec![Stmt::assign(out_at, position), Stmt::assign(best_at, value)],

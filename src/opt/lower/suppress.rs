@@ -5,8 +5,8 @@
 use irc_syntax::{BinaryOp, Diagnostic, Expr, Name, SourceMap, Stmt, parse, print_expr};
 
 use super::element::{element, t};
-use super::opaque::{loops, operand, when};
-use super::{Block, Lower, access, index, nest};
+use super::opaque::{loops, when};
+use super::{Block, Lower, access, index, nest, operand};
 use crate::check::prim::BoundCall;
 use crate::shape::Dim;
 

@@ -1,10 +1,10 @@
 //! Pooling: the maximum or the average over windows.
 
-use irc_syntax::{BinaryOp, Diagnostic, Expr, Name, Stmt};
+use irc_syntax::{BinaryOp, Diagnostic, Expr, Name};
 
-use super::element::{element, t, zero};
+use super::element::{element, guarded, t, zero};
 use super::reduce::lowest;
-use super::{Axis, Block, Lower, access, constant, init};
+use super::{Axis, Block, Lower, access, constant, operand};
 use crate::check::prim::{BoundCall, Prim};
 use crate::shape::Dim;
 
@@ -60,11 +60,7 @@ pub(super) fn materialize(
     prim: Prim,
     call: &BoundCall,
 ) -> Result<(), Diagnostic> {
-    let x = call
-        .operands()
-        .first()
-        .map(|&x| x.clone())
-        .unwrap_or_else(Expr::none);
+    let x = operand(call, "x");
     let (dtype, extents) = lower.operand(&x)?;
     let (_, shape) = lower.tensor(name)?;
     let is_max = matches!(prim, Prim::MaxPool(_));
@@ -95,20 +91,10 @@ pub(super) fn materialize(
         axes.push(reduce);
     }
     let start = if is_max { lowest(dtype) } else { zero(dtype) };
-    let mut block = Block {
-        conditional: 1,
-        ..Block::default()
-    };
-    let mut value = element(lower, &mut block, &x, &from)?;
-    if let Some(cond) = inside
-        .into_iter()
-        .reduce(|a, b| Expr::binary(BinaryOp::And, a, b))
-    {
-        value = t(
-            "if_then_else",
-            [cond, value, constant(dtype, start.clone())],
-        );
-    }
+    let start = constant(dtype, start);
+    let mut block = Block::conditional();
+    let value = element(lower, &mut block, &x, &from)?;
+    let value = guarded(inside, value, start.clone());
     let target = if is_max {
         name.clone()
     } else {
@@ -123,11 +109,7 @@ pub(super) fn materialize(
     } else {
         Expr::binary(BinaryOp::Add, place.clone(), value)
     };
-    let body = vec![
-        init(Stmt::assign(place.clone(), constant(dtype, start))),
-        Stmt::assign(place.clone(), next),
-    ];
-    lower.push_block(&target, &axes, body);
+    lower.push_reduction(&target, &axes, (place.clone(), start, next), block.stmts);
     if !is_max {
         let counted = windows
             .iter()
@@ -135,10 +117,12 @@ pub(super) fn materialize(
             .product::<Dim>();
         let counted = t("Cast", [Expr::str(dtype.name()), counted.to_expr()]);
         let average = Expr::binary(BinaryOp::Div, place, counted);
-        lower.push_block(
+        lower.push_store(
             name,
             &Lower::axes(&shape),
-            vec![Stmt::assign(access(name, &to), average)],
+            access(name, &to),
+            average,
+            Vec::new(),
         );
     }
     Ok(())
