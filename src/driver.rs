@@ -36,6 +36,7 @@ pub enum Stage {
 
 /// The passes from a text to what code generation takes, in order, with the stage that each belongs to.
 pub const PIPELINE: &[(&str, Stage)] = &[
+    ("normalize", Stage::Graph),
     ("lift", Stage::Graph),
     // No operator of another system after this line.
     ("normalize", Stage::Optimized),

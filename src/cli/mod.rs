@@ -13,7 +13,7 @@ pub mod fmt;
 pub mod import;
 pub mod info;
 pub mod list;
-mod native;
+pub mod native;
 pub mod opt;
 pub mod print;
 pub mod report;

@@ -341,7 +341,9 @@ fn signed_rem(b: &mut Fb<'_>, x: Value, y: Value, rhs_const: Option<i128>) -> Va
         let (safe, is_zero, _) = safe_divisor(b, y, true);
         // The remainder by ±1 is 0, which is what the stand-in gives.
         let rest = b.ins().srem(x, safe);
-        b.ins().select(is_zero, x, rest)
+        let ty = b.func.dfg.value_type(x);
+        let zero = b.ins().iconst(ty, 0);
+        b.ins().select(is_zero, zero, rest)
     })
 }
 
@@ -402,7 +404,9 @@ fn unsigned_rem(b: &mut Fb<'_>, x: Value, y: Value, rhs_const: Option<i128>) -> 
         }
         let (safe, is_zero, _) = safe_divisor(b, y, false);
         let rest = b.ins().urem(x, safe);
-        b.ins().select(is_zero, x, rest)
+        let ty = b.func.dfg.value_type(x);
+        let zero = b.ins().iconst(ty, 0);
+        b.ins().select(is_zero, zero, rest)
     })
 }
 

@@ -28,7 +28,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     for func in module.funcs_mut() {
         if func.kind == FuncKind::Graph && func.attr("op_pattern").is_none() {
             let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
-            fuse_block(&mut func.body, &info, &mut made);
+            fuse_block(&mut func.body, &BTreeSet::new(), &info, &mut made);
         }
     }
     let changed = !made.funcs.is_empty();
@@ -86,14 +86,24 @@ struct Fuser<'a> {
     escaping: BTreeSet<Name>,
 }
 
-fn fuse_block(stmts: &mut Vec<Stmt>, info: &FuncInfo, made: &mut Made) {
-    for stmt in stmts.iter_mut() {
-        if let StmtKind::If { then, orelse, .. } = &mut stmt.kind {
-            fuse_block(then, info, made);
-            fuse_block(orelse, info, made);
+/// Fuses a block; `outer` are names that are read outside of it.
+fn fuse_block(stmts: &mut Vec<Stmt>, outer: &BTreeSet<Name>, info: &FuncInfo, made: &mut Made) {
+    for at in 0..stmts.len() {
+        if !matches!(stmts[at].kind, StmtKind::If { .. }) {
+            continue;
+        }
+        // What one branch binds and the statements around read is a result of both.
+        let mut outer = outer.clone();
+        for stmts in [&stmts[..at], &stmts[at + 1..]] {
+            outer.extend(count_uses(stmts).into_keys());
+        }
+        if let StmtKind::If { then, orelse, .. } = &mut stmts[at].kind {
+            fuse_block(then, &outer, info, made);
+            fuse_block(orelse, &outer, info, made);
         }
     }
     let mut fuser = Fuser::new(stmts, info);
+    fuser.escaping.extend(outer.iter().cloned());
     for at in 0..stmts.len() {
         fuser.place(at);
     }

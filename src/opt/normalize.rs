@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::uses::{bound_names, substitute, substitute_stmt};
-use irc_syntax::{BinaryOp, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp};
+use irc_syntax::{
+    Arg, BinaryOp, DType, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp,
+};
 
 use super::{Changed, PassCx};
 use crate::check::prim::Prim;
@@ -202,6 +204,7 @@ impl Normalizer<'_> {
                         let old = std::mem::replace(&mut arg.value, Expr::none());
                         arg.value = self.operand(old, base, out);
                     }
+                    self.type_numbers(&func, &mut args);
                 }
                 ExprKind::Call { func, args }
             }
@@ -309,15 +312,41 @@ impl Normalizer<'_> {
 
     fn infix(&mut self, op: BinaryOp, lhs: Expr, rhs: Expr, out: &mut Vec<Stmt>) -> Expr {
         let dtype = self.dtype_of(&lhs).or_else(|| self.dtype_of(&rhs));
-        let [lhs, rhs] = [lhs, rhs].map(|side| match (&side.kind, &dtype) {
-            (ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_), Some(dtype)) => {
-                Expr::call("R.const", [side, Expr::str(dtype)])
-            }
+        let [lhs, rhs] = [lhs, rhs].map(|side| match &dtype {
+            Some(dtype) if is_number(&side) => Expr::call("R.const", [side, Expr::str(dtype)]),
             _ => side,
         });
         let lhs = self.atom(lhs, "lv", out);
         let rhs = self.atom(rhs, "lv", out);
         Expr::call(binary_path(op), [lhs, rhs])
+    }
+
+    /// `R.add(x, 2)` → `R.add(x, R.const(2.0, "float32"))`: numbers among the operands of element-wise operators.
+    fn type_numbers(&self, func: &Expr, args: &mut [Arg]) {
+        let prim = func.as_path().and_then(|path| Prim::find(&path));
+        let skipped = match prim {
+            Some(Prim::Binary(_)) => 0,
+            // The condition says nothing of the dtype.
+            Some(Prim::Where) => 1,
+            _ => return,
+        };
+        let mut operands = args.iter().skip(skipped);
+        let dtype = operands.find_map(|arg| self.dtype_of(&arg.value));
+        for arg in args.iter_mut().skip(skipped) {
+            let (value, dtype) = match arg.value.as_call() {
+                None => (&arg.value, dtype.clone()),
+                // `T.float32(2)`
+                Some((path, [number])) => {
+                    let dtype = path.strip_prefix("T.").and_then(DType::from_name);
+                    (&number.value, dtype.map(|dtype| dtype.name().to_owned()))
+                }
+                Some(_) => continue,
+            };
+            if let (true, Some(dtype)) = (is_number(value), dtype) {
+                let span = arg.value.span;
+                arg.value = Expr::call("R.const", [value.clone(), Expr::str(dtype)]).at(span);
+            }
+        }
     }
 
     fn dtype_of(&self, value: &Expr) -> Option<String> {
@@ -342,6 +371,18 @@ impl Normalizer<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// A literal, with or without a sign.
+fn is_number(value: &Expr) -> bool {
+    match &value.kind {
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => true,
+        ExprKind::Unary {
+            op: UnaryOp::Neg,
+            value,
+        } => is_number(value),
+        _ => false,
     }
 }
 

@@ -351,11 +351,11 @@ fn last_reads(stmts: &[Stmt]) -> BTreeMap<Name, usize> {
     let mut last: BTreeMap<Name, usize> = BTreeMap::new();
     for (at, stmt) in stmts.iter().enumerate() {
         let reads: Vec<Name> = count_uses(std::slice::from_ref(stmt)).into_keys().collect();
-        for name in &reads {
-            let mut work = vec![name.clone()];
-            while let Some(name) = work.pop() {
+        // A branch may read what it binds, so a name may show itself.
+        let mut work = reads.clone();
+        while let Some(name) = work.pop() {
+            if last.insert(name.clone(), at) != Some(at) {
                 work.extend(shows.get(&name).into_iter().flatten().cloned());
-                last.insert(name, at);
             }
         }
         if let StmtKind::Assign { target, value, .. } = &stmt.kind

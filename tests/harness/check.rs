@@ -2,9 +2,9 @@
 
 use super::Outcome;
 use super::carets;
+use super::native::LIBRARY;
 use super::sections::{Case, Part};
 use irc::check::check;
-use irc::library::Library;
 use irc::syntax::{SourceMap, parse};
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub fn run(case: &Case, _path: &Path) -> Outcome {
     let text = carets::strip(&case.parts[0].text);
     let (module, mut diagnostics) = parse(&mut sources, "text", &text);
     if diagnostics.is_empty() {
-        diagnostics = check(&module, &Library::load()).1;
+        diagnostics = check(&module, &LIBRARY).1;
     }
     Ok(vec![Part::new(
         "",

@@ -1,16 +1,21 @@
 //! The examples of the standard library: those in docstrings, and further ones in `tests/std/<family>.ir`.
 //!
-//! An example is the body of a function. A line `a == b` claims that two values agree: dtypes and shapes exactly, integers
-//! and booleans too, floats within the tolerance of their dtype.
+//! An example is the body of a function. A line `a == b` claims that two values agree. The interpreter computes both, and
+//! the compiled example what the interpreter does. So that the compiler cannot compute it all beforehand, constants
+//! become inputs: all of them where the operator takes that, else those of floats.
 
 use super::Outcome;
+use super::native::{self, LIBRARY, agree, flatten, interpret};
 use super::sections::Case;
-use irc::interp::{Value, run_func};
-use irc::library::{Library, Template};
+use irc::driver::FaultKind;
+use irc::interp::run_func;
+use irc::library::Template;
+use irc::syntax::visit::walk_expr_mut;
 use irc::syntax::{
-    BinaryOp, DType, Diagnostic, Expr, ExprKind, Format, Module, Name, SourceMap, Stmt, StmtKind,
-    Trivia, parse, render,
+    BinaryOp, DType, Diagnostic, Expr, ExprKind, Format, Module, Name, Param, SourceMap, Stmt,
+    StmtKind, Trivia, VisitMut, parse, render,
 };
+use irc::target::Target;
 use irc::tensor::Tensor;
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
@@ -18,7 +23,7 @@ use std::path::Path;
 
 /// One test a version of an operator. Helpers, and versions beside one with examples, need none.
 pub fn trials() -> Vec<Trial> {
-    let library = Library::load();
+    let library = &LIBRARY;
     let shown: BTreeSet<&str> = library
         .templates()
         .filter(|template| example_of(*template).is_some())
@@ -69,23 +74,107 @@ fn example_of(template: Template<'_>) -> Option<String> {
 
 fn run_example(text: &str) -> Result<(), String> {
     let (module, claims) = module_of(text)?;
-    let library = Library::load();
     let result =
-        run_func(&module, &library, "main", Vec::new()).map_err(|error| error.to_string())?;
+        run_func(&module, &LIBRARY, "main", Vec::new()).map_err(|error| error.to_string())?;
     let values = result.as_items().unwrap_or_default();
     let mut faults = String::new();
+    let mut all_found = Vec::new();
     for (claim, pair) in claims.iter().zip(values.chunks(2)) {
-        if let [found, wanted] = pair
-            && let Err(why) = agree(found, wanted)
-        {
+        let [found, wanted] = pair else { continue };
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let flat = flatten(found, &mut a).and_then(|()| flatten(wanted, &mut b));
+        if let Err(why) = flat.and_then(|()| agree(&a, &b)) {
             faults.push_str(&format!("{claim}\n    {why}\n"));
         }
+        all_found.extend(a);
+        all_found.extend(b);
     }
-    if faults.is_empty() {
-        Ok(())
-    } else {
-        Err(faults)
+    if !faults.is_empty() {
+        return Err(faults);
     }
+    run_compiled(&module, &all_found)
+}
+
+/// Compiles the example, and compares what it computes with the values that the interpreter found.
+fn run_compiled(module: &Module, wanted: &[Tensor]) -> Result<(), String> {
+    let mut refusal = String::new();
+    for opaque in [|_: DType| true, |dtype: DType| dtype.is_float(), |_| false] {
+        let (module, inputs) = open_constants(module, opaque)?;
+        let built = native::compile(native::program(&module), Target::native().cpu)
+            .and_then(|compiled| native::load(&compiled));
+        match built {
+            Ok(built) => {
+                let found = built.call("main", &inputs)?;
+                return agree(&found, wanted).map_err(|why| format!("compiled: {why}"));
+            }
+            Err(fault) if fault.kind == FaultKind::Unsupported => return Ok(()),
+            Err(fault) => refusal = native::say(&fault),
+        }
+    }
+    Err(format!("it does not compile: {refusal}"))
+}
+
+/// The module with chosen constants as parameters of `main`, and their values.
+fn open_constants(
+    module: &Module,
+    opaque: fn(DType) -> bool,
+) -> Result<(Module, Vec<Tensor>), String> {
+    let mut opener = Opener {
+        opaque,
+        params: Vec::new(),
+        inputs: Vec::new(),
+        fault: None,
+    };
+    let mut module = module.clone();
+    if let Some(func) = module.funcs_mut().next() {
+        opener.visit_body(&mut func.body);
+        func.params = std::mem::take(&mut opener.params);
+    }
+    match opener.fault {
+        Some(fault) => Err(fault),
+        None => Ok((module, opener.inputs)),
+    }
+}
+
+/// Turns `R.const(…)` into parameters.
+struct Opener {
+    opaque: fn(DType) -> bool,
+    params: Vec<Param>,
+    inputs: Vec<Tensor>,
+    fault: Option<String>,
+}
+
+impl VisitMut for Opener {
+    fn visit_expr(&mut self, expr: &mut Expr) {
+        if !expr.is_call_of("R.const") {
+            return walk_expr_mut(self, expr);
+        }
+        let tensor = match value_of(expr) {
+            Ok(tensor) => tensor,
+            Err(fault) => return self.fault = Some(fault),
+        };
+        if tensor.strings.is_some() || !(self.opaque)(tensor.dtype) {
+            return;
+        }
+        let name = Name::from(format!("c{}", self.inputs.len()));
+        let dims = tensor.shape.iter().map(|&extent| Expr::int(extent as i128));
+        let ty = Expr::call("R.Tensor", [Expr::tuple(dims)])
+            .with("dtype", Expr::str(tensor.dtype.name()));
+        self.params.push(Param::new(name.clone(), ty));
+        self.inputs.push(tensor);
+        *expr = Expr::name(&name);
+    }
+}
+
+/// What a constant is.
+fn value_of(expr: &Expr) -> Result<Tensor, String> {
+    let mut module = module_of("x == x")?.0;
+    if let Some(func) = module.funcs_mut().next() {
+        func.body = vec![Stmt::ret(expr.clone())];
+    }
+    interpret(&module, "main", &[])?
+        .pop()
+        .ok_or_else(|| "a constant without a value".into())
 }
 
 /// A module whose function `main` computes both sides of every claim; and the claims as text.
@@ -141,45 +230,4 @@ fn module_of(text: &str) -> Result<(Module, Vec<String>), String> {
 
 fn show(faults: &[Diagnostic], sources: &SourceMap) -> String {
     render(faults, sources, Format::Full, Default::default())
-}
-
-/// Whether two values are the same as far as their dtypes can tell.
-fn agree(found: &Value, wanted: &Value) -> Result<(), String> {
-    if let (Some(a), Some(b)) = (found.as_items(), wanted.as_items()) {
-        if a.len() != b.len() {
-            return Err(format!("{} values, not {}", a.len(), b.len()));
-        }
-        return a.iter().zip(b).try_for_each(|(a, b)| agree(a, b));
-    }
-    let (Some(a), Some(b)) = (found.as_tensor(), wanted.as_tensor()) else {
-        return Err(format!("{found}, not {wanted}"));
-    };
-    if (a.dtype, &a.shape) != (b.dtype, &b.shape) {
-        return Err(format!(
-            "{} {:?}, not {} {:?}",
-            a.dtype, a.shape, b.dtype, b.shape
-        ));
-    }
-    if a.strings != b.strings {
-        return Err(format!("{:?}, not {:?}", a.strings, b.strings));
-    }
-    let (relative, absolute) = tolerance(b);
-    let (a, b) = (a.to_f64s(), b.to_f64s());
-    let is_near = |a: f64, b: f64| {
-        a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= absolute + relative * b.abs()
-    };
-    if a.iter().zip(&b).all(|(a, b)| is_near(*a, *b)) {
-        Ok(())
-    } else {
-        Err(format!("{a:?}, not {b:?}"))
-    }
-}
-
-fn tolerance(tensor: &Tensor) -> (f64, f64) {
-    match tensor.dtype {
-        DType::F16 => (2e-3, 1e-6),
-        DType::BF16 => (2e-2, 1e-6),
-        dtype if dtype.is_float() => (1e-5, 1e-6),
-        _ => (0.0, 0.0),
-    }
 }

@@ -8,8 +8,10 @@ mod examples;
 mod hostile;
 mod kernel;
 mod laws;
+mod native;
 mod onnx;
 mod opt;
+mod programs;
 mod reference;
 mod sections;
 mod syntax;
@@ -26,13 +28,15 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 9] = [
+const KINDS: [(&str, &str, Runner); 11] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
     ("check", "ir", check::run),
     ("onnx", "ir", onnx::run),
     ("opt", "ir", opt::run),
+    ("interp", "ir", programs::run_interp),
+    ("codegen", "ir", programs::run_codegen),
     ("kernel", "vir", kernel::run),
     ("std", "ir", examples::run),
     ("cli", "cmd", cli::run),

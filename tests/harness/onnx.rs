@@ -4,8 +4,8 @@
 //! code, the message and its notes. `models/make.py` writes the models.
 
 use super::Outcome;
+use super::native::LIBRARY;
 use super::sections::{Case, Part};
-use irc::library::Library;
 use irc::onnx::{Options, Source, import};
 use irc::opt::{PassCx, lift};
 use irc::syntax::{Diagnostic, print};
@@ -27,7 +27,7 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
         .join("models")
         .join(model);
     let file = MappedFile::open(&model).map_err(|error| format!("{}: {error}", model.display()))?;
-    let library = Library::load();
+    let library = &*LIBRARY;
     let is_known = |op: &str, since: i64| library.find(op, u32::try_from(since).ok()).is_some();
     let options = Options {
         is_known: &is_known,
@@ -38,7 +38,7 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
     };
     let text = print(&imported.module);
     let target = Target::native();
-    let mut cx = PassCx::new(&library, &mut imported.weights, &target);
+    let mut cx = PassCx::new(library, &mut imported.weights, &target);
     lift::run_imported(&mut imported.module, &mut cx, &imported.origins);
     let lifted = if cx.diags.is_empty() {
         print(&imported.module)

@@ -5,8 +5,8 @@
 
 use super::Outcome;
 use super::laws::parse_clean;
+use super::native::LIBRARY;
 use super::sections::{Case, Part};
-use irc::library::Library;
 use irc::opt::{Changed, Pass, PassCx, find_pass, run_passes};
 use irc::syntax::{Format, SourceMap, parse, print, render};
 use irc::tensor::Weights;
@@ -35,10 +35,10 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
         ));
     }
     let before = print(&module);
-    let library = Library::load();
+    let library = &*LIBRARY;
     let mut weights = Weights::default();
     let target = irc::target::Target::native();
-    let mut cx = PassCx::new(&library, &mut weights, &target);
+    let mut cx = PassCx::new(library, &mut weights, &target);
     let mut has_changed = false;
     let outcome = run_passes(&mut module, &passes, &mut cx, &mut |_, _, changed| {
         has_changed |= changed == Changed::Yes;

@@ -29,7 +29,8 @@ pub(super) fn unary(rule: &mut Rule<'_>, op: Unary) -> Typed {
     };
     let value = x
         .value()
-        .and_then(|dims| value::unary(op, dims, rule.scope.facts()));
+        .and_then(|dims| value::unary(op, dims, rule.scope.facts()))
+        .and_then(|dims| value::unwrapped(dims, dtype));
     Ok(Type::Tensor(TensorType {
         dtype,
         value,
@@ -74,6 +75,7 @@ pub(super) fn binary(rule: &mut Rule<'_>, op: Binary) -> Typed {
         }
         _ => None,
     };
+    let value = value.and_then(|dims| value::unwrapped(dims, dtype));
     Ok(Type::Tensor(TensorType {
         dtype,
         ndim,
@@ -252,7 +254,8 @@ pub(super) fn reduce(rule: &mut Rule<'_>, op: Reduce) -> Typed {
         (Some(dims), Some(_)) if x.ty.ndim == Some(0) => Some(dims.to_vec()),
         // `axis=[]` reduces nothing.
         (Some(dims), Some(_)) if rule.call.opt_ints("axis") != Some(&[]) => {
-            value::reduce(op, dims).map(|dim| vec![dim])
+            let dim = value::reduce(op, dims);
+            dim.and_then(|dim| value::unwrapped(vec![dim], x.ty.dtype))
         }
         _ => None,
     };

@@ -102,9 +102,9 @@ pub(super) fn select(condition: &[Dim], a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>
         .collect()
 }
 
-/// Contents survive a change of integer type as long as known numbers fit.
-pub(super) fn astype(dims: &[Dim], from: DType, to: DType) -> Option<Vec<Dim>> {
-    let fits = |value: i64| match to {
+/// Whether a number is one of a type.
+fn fits(value: i64, dtype: DType) -> bool {
+    match dtype {
         DType::I64 => true,
         DType::I32 => i32::try_from(value).is_ok(),
         DType::U32 => u32::try_from(value).is_ok(),
@@ -113,14 +113,29 @@ pub(super) fn astype(dims: &[Dim], from: DType, to: DType) -> Option<Vec<Dim>> {
         DType::I8 => i8::try_from(value).is_ok(),
         DType::U8 => u8::try_from(value).is_ok(),
         DType::U16 => u16::try_from(value).is_ok(),
+        DType::Bool => value == 0 || value == 1,
         // Contents are integers: the rules of their arithmetic would be wrong for floats.
         _ => false,
-    };
+    }
+}
+
+/// What arithmetic gave, unless it may have wrapped in the type of the result.
+pub(super) fn unwrapped(dims: Vec<Dim>, dtype: Option<DType>) -> Option<Vec<Dim>> {
+    let dtype = dtype?;
+    // Dims are far from the ends of the wide types.
+    let wide = matches!(dtype, DType::I64 | DType::I32);
+    let is_held = |dim: &Dim| dim.as_int().map_or(wide, |value| fits(value, dtype));
+    dims.iter().all(is_held).then_some(dims)
+}
+
+/// Contents survive a change of integer type as long as known numbers fit.
+pub(super) fn astype(dims: &[Dim], from: DType, to: DType) -> Option<Vec<Dim>> {
     if to == DType::Bool {
         let truth = |dim: &Dim| dim.as_int().map(|value| Dim::int(i64::from(value != 0)));
         return dims.iter().map(truth).collect();
     }
     let wide = matches!(to, DType::I64 | DType::I32) && (from.is_int() || from == DType::Bool);
+    let fits = |value| fits(value, to);
     let all = dims.iter().all(|dim| dim.as_int().map_or(wide, fits));
     all.then(|| dims.to_vec())
 }

@@ -18,6 +18,7 @@ mod index;
 mod opaque;
 mod reduce;
 mod suppress;
+mod symbols;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,9 +39,15 @@ use crate::shape::Dim;
 /// Runs the pass on every group function and on the calls of it.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut lowered: BTreeMap<Name, Lowered> = BTreeMap::new();
+    if symbols::rename(module, &cx.info, is_group)
+        && let Err(diags) = cx.recheck(module)
+    {
+        cx.diags.extend(diags);
+        return Changed::Yes;
+    }
     for item in &mut module.items {
         let Item::Func(func) = item else { continue };
-        if func.kind != FuncKind::Graph || func.attr("op_pattern").is_none() {
+        if !is_group(func) {
             continue;
         }
         let info = cx.info.funcs.get(&func.name).cloned().unwrap_or_default();
@@ -60,6 +67,11 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         rewrite_calls(&mut func.body, &info, &lowered);
     }
     Changed::from(!lowered.is_empty())
+}
+
+/// Whether `fuse` made the function.
+fn is_group(func: &Func) -> bool {
+    func.kind == FuncKind::Graph && func.attr("op_pattern").is_some()
 }
 
 /// What a call of a lowered function needs besides its tensors.
