@@ -11,10 +11,11 @@ use super::kernels::order::{self, Direction, UniqueOrder};
 use super::kernels::reduce::{self, Extreme, Scan};
 use super::kernels::scatter::{self, Reduction};
 use super::kernels::window::{self, Pool, Pooling, Rounding};
-use super::kernels::{Done, element, layout, make};
+use super::kernels::{Done, element, layout, make, string};
 use super::{RunError, Value, control};
-use crate::check::prim::{Bound, BoundCall, Kind, Prim, slots};
+use crate::check::prim::{Bound, BoundCall, Kind, Prim, Text, slots};
 use crate::shape::Dim;
+use crate::tensor::text::Case;
 use crate::tensor::{Tensor, parse_const_value};
 
 /// Evaluates a primitive. `operands` are the values of [`BoundCall::operands`], in that order; `symbol` gives the
@@ -122,6 +123,7 @@ impl Operands<'_> {
             Prim::KeepBoxes => self.keep_boxes(),
             Prim::Nonzero => reduce::nonzero(&self.tensor("x")?),
             Prim::Unique => return self.unique(),
+            Prim::Text(op) => return self.text(op),
             Prim::ShapeOf => {
                 let x = self.tensor("x")?;
                 return Ok(Value::Shape(
@@ -400,6 +402,23 @@ impl Operands<'_> {
             .operand("value")
             .ok_or_else(|| self.missing("value"))?;
         Ok(parse_const_value(value, self.call.opt_dtype("dtype"))?)
+    }
+
+    fn text(&self, op: Text) -> Result<Value, RunError> {
+        let call = self.call;
+        let tensor = match op {
+            Text::Concat => string::concat(&self.tensor("a")?, &self.tensor("b")?),
+            Text::Split => {
+                let (delimiter, most) = (call.str("delimiter"), call.int("maxsplit"));
+                return string::split(&self.tensor("x")?, delimiter, most);
+            }
+            Text::Lower => string::in_case(&self.tensor("x")?, Case::Lower),
+            Text::Upper => string::in_case(&self.tensor("x")?, Case::Upper),
+            Text::FullMatch => string::matches(&self.tensor("x")?, call.str("pattern")),
+            Text::Format => string::format(&self.tensor("x")?),
+            Text::Parse => string::parse(&self.tensor("x")?, self.dtype("dtype")?),
+        };
+        tensor.map(Value::Tensor)
     }
 
     fn unique(&self) -> Result<Value, RunError> {

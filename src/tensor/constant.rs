@@ -258,7 +258,7 @@ fn float_expr(dtype: DType, value: f64) -> Expr {
 }
 
 /// The f64 of the shortest decimal that rounds to `value` in `dtype`.
-fn shortest(dtype: DType, value: f64) -> f64 {
+pub(super) fn shortest(dtype: DType, value: f64) -> f64 {
     if dtype == DType::F64 {
         return value;
     }

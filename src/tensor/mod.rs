@@ -3,7 +3,7 @@
 //! A [`Tensor`] is a dtype, a shape and row-major bytes, little endian; sub-byte types take a byte an element.
 //! Strings are kept apart. Sums of any kind are the interpreter's; here is only storage, conversion of elements
 //! and files: `element` (typed access), `cast` (between any two dtypes), `minifloat` (4 and 8 bit floats), `constant`
-//! (`R.const`), `npy`, `weights` (safetensors), `file` (mapping and sha256).
+//! (`R.const`), `npy`, `weights` (safetensors), `file` (mapping and sha256), `text` and `pattern` (what is done with strings).
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ mod file;
 pub mod folder;
 mod minifloat;
 mod npy;
+mod pattern;
+pub mod text;
 mod weights;
 
 #[cfg(test)]
@@ -26,6 +28,7 @@ pub use constant::{parse_const, parse_const_value, print_const};
 pub use element::Element;
 pub use file::{MappedFile, sha256_bytes, sha256_file};
 pub use npy::{parse_npy, print_npy};
+pub use pattern::{Pattern, PatternError};
 pub use weights::{Weight, WeightData, Weights};
 
 /// A dense row-major tensor. Cloning shares the bytes.

@@ -2,7 +2,7 @@
 
 use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Span, UnaryOp};
 
-use super::{BoundCall, Items, Prim, control, element, index, layout, make, window};
+use super::{BoundCall, Items, Prim, control, element, index, layout, make, string, window};
 use crate::check::types::{TensorType, Type};
 use crate::shape::{Dim, Facts};
 use crate::tensor::Tensor;
@@ -121,6 +121,7 @@ impl Rule<'_> {
             Prim::KeepBoxes => index::keep_boxes(self),
             Prim::Nonzero => index::nonzero(self),
             Prim::Unique => index::unique(self),
+            Prim::Text(op) => string::text(self, op),
             Prim::ShapeOf => make::shape_of(self),
             Prim::Shape => Ok(Type::Shape(Some(self.call.dims("values").to_vec()))),
             Prim::ShapeToTensor => make::shape_to_tensor(self),

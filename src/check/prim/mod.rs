@@ -12,6 +12,7 @@ mod infer;
 mod layout;
 mod make;
 mod schema;
+mod string;
 mod value;
 mod window;
 
@@ -100,6 +101,8 @@ pub enum Prim {
     Nonzero,
     /// `R.unique(x, …)`
     Unique,
+    /// What makes or reads the bytes of strings.
+    Text(Text),
     /// `R.shape_of(x)`
     ShapeOf,
     /// `R.shape([n, 4])`
@@ -188,6 +191,25 @@ pub enum Binary {
     LessEqual,
     Greater,
     GreaterEqual,
+}
+
+/// What makes or reads the bytes of strings; moving and comparing them is the business of other primitives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Text {
+    /// `R.str.concat(a, b)`: of one shape.
+    Concat,
+    /// `R.str.split(x, delimiter, maxsplit)`: pieces along a new last axis, and their numbers.
+    Split,
+    /// `R.str.lower(x)`
+    Lower,
+    /// `R.str.upper(x)`
+    Upper,
+    /// `R.str.full_match(x, pattern)`: in RE2's syntax.
+    FullMatch,
+    /// `R.str.format(x)`: numbers in plain notation.
+    Format,
+    /// `R.str.parse(x, dtype)`
+    Parse,
 }
 
 /// Reductions.
@@ -338,6 +360,13 @@ pub const TABLE: &[(&str, Prim, &str)] = &[
     ("R.vision.keep_boxes", Prim::KeepBoxes, "boxes: tensor, order: tensor, counts: tensor, limit: tensor, threshold: tensor"),
     ("R.nonzero", Prim::Nonzero, "x: tensor"),
     ("R.unique", Prim::Unique, "x: tensor, sorted: bool = True, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int = None"),
+    ("R.str.concat", Prim::Text(Text::Concat), BINARY),
+    ("R.str.split", Prim::Text(Text::Split), "x: tensor, delimiter: str = '', maxsplit: int = -1"),
+    ("R.str.lower", Prim::Text(Text::Lower), UNARY),
+    ("R.str.upper", Prim::Text(Text::Upper), UNARY),
+    ("R.str.full_match", Prim::Text(Text::FullMatch), "x: tensor, pattern: str"),
+    ("R.str.format", Prim::Text(Text::Format), UNARY),
+    ("R.str.parse", Prim::Text(Text::Parse), "x: tensor, dtype: dtype"),
     ("R.shape_of", Prim::ShapeOf, "x|expr: tensor"),
     ("R.shape", Prim::Shape, "values: dims = []"),
     ("R.shape_to_tensor", Prim::ShapeToTensor, "x|expr: tensor"),

@@ -374,9 +374,10 @@ impl Host<'_, '_, '_> {
             }
             "R.call_pure_packed" | "R.call_packed" => self.call_packed(&args, span),
             "I.while_loop" => self.while_loop(expr),
-            _ => match Prim::find(&path).filter(|found| found.is_control()) {
-                Some(found) => self.object_prim(found, expr, name),
-                None => self.call_other(expr, &path, name),
+            path => match Prim::find(path) {
+                Some(Prim::Text(op)) => self.text(op, expr),
+                Some(found) if found.is_control() => self.object_prim(found, expr, name),
+                _ => self.call_other(expr, path, name),
             },
         }
     }

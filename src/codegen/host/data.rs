@@ -111,7 +111,7 @@ def irc_unique_fill_DTYPE(x: T.Buffer((p, n, q), "DTYPE"), group: T.Buffer((n,),
 
 impl Host<'_, '_, '_> {
     /// The helper functions of a text, compiled once.
-    fn helpers(&mut self, text: &str, dtype: DType) -> Res<Vec<Func>> {
+    pub(super) fn helpers(&mut self, text: &str, dtype: DType) -> Res<Vec<Func>> {
         let zero = if dtype == DType::Bool {
             "False".to_owned()
         } else {

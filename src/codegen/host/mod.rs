@@ -14,6 +14,8 @@ mod control;
 mod data;
 mod object;
 mod result;
+mod string;
+mod string_text;
 mod value;
 
 use std::collections::BTreeMap;

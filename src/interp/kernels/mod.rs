@@ -13,6 +13,7 @@ pub(super) mod num;
 pub(super) mod order;
 pub(super) mod reduce;
 pub(super) mod scatter;
+pub(super) mod string;
 pub(super) mod walk;
 pub(super) mod window;
 
