@@ -16,7 +16,7 @@ use regex_automata::{Anchored, MatchKind};
 /// The most states that a pattern may come to.
 const MAX_STATES: usize = 1 << 15;
 /// The most bytes that building an automaton may take.
-const MAX_BYTES: usize = 1 << 25;
+const MAX_BYTES: usize = 1 << 23;
 /// The most repetitions, as in RE2.
 const MAX_REPEAT: u32 = 1000;
 
@@ -57,9 +57,7 @@ impl Pattern {
     /// # Errors
     /// The pattern is not RE2's, or takes too many states.
     pub fn compile(pattern: &str) -> Result<Self, PatternError> {
-        let text = rewrite(pattern)?;
-        let parsed = regex_automata::util::syntax::parse_with(&text, &syntax_config());
-        parsed.map_err(|error| PatternError::Syntax(last_line(&error.to_string())))?;
+        let text = checked(pattern)?;
         let dfa = dense::Builder::new()
             .configure(
                 dense::Config::new()
@@ -77,6 +75,14 @@ impl Pattern {
             .build(&text)
             .map_err(|_| PatternError::TooLarge)?;
         Self::tables(&dfa)
+    }
+
+    /// Whether a pattern is one of RE2.
+    ///
+    /// # Errors
+    /// Says what is not.
+    pub fn check(pattern: &str) -> Result<(), PatternError> {
+        checked(pattern).map(|_| ())
     }
 
     fn tables(dfa: &dense::DFA<Vec<u32>>) -> Result<Self, PatternError> {
@@ -145,6 +151,14 @@ impl Pattern {
         }
         self.accepts[state]
     }
+}
+
+/// A pattern in the dialect of the parser, which takes it.
+fn checked(pattern: &str) -> Result<String, PatternError> {
+    let text = rewrite(pattern)?;
+    let parsed = syntax::parse_with(&text, &syntax_config());
+    parsed.map_err(|error| PatternError::Syntax(last_line(&error.to_string())))?;
+    Ok(text)
 }
 
 fn syntax_config() -> syntax::Config {

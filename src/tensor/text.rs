@@ -28,14 +28,21 @@ pub fn map_case(text: &str, case: Case) -> String {
 /// The code points that a mapping changes, in order.
 pub fn case_table(case: Case) -> Vec<CaseRow> {
     let row = |c: char| {
-        let mapped = map_case(c.encode_utf8(&mut [0; 4]), case);
-        let mut row = [u32::from(c), 0, 0, 0];
-        for (place, to) in row.iter_mut().skip(1).zip(mapped.chars()) {
-            *place = u32::from(to);
+        let mut to = [0; 3];
+        match case {
+            Case::Lower => fill(&mut to, c.to_lowercase()),
+            Case::Upper => fill(&mut to, c.to_uppercase()),
         }
-        (row[1] != row[0]).then_some(row)
+        let [first, second, third] = to;
+        (first != u32::from(c)).then_some([u32::from(c), first, second, third])
     };
     ('\0'..=char::MAX).filter_map(row).collect()
+}
+
+fn fill(to: &mut [u32; 3], mapped: impl Iterator<Item = char>) {
+    for (place, c) in to.iter_mut().zip(mapped) {
+        *place = u32::from(c);
+    }
 }
 
 /// The pieces of a text. Without a delimiter it is split at white space, and that around it is dropped; `most` is the

@@ -5,7 +5,7 @@ use irc_syntax::DType;
 use super::Text;
 use super::infer::{Operand, Rule, Typed, label};
 use crate::check::types::{TensorType, Type};
-use crate::tensor::{Pattern, PatternError};
+use crate::tensor::Pattern;
 
 pub(super) fn text(rule: &mut Rule<'_>, op: Text) -> Typed {
     match op {
@@ -86,11 +86,11 @@ fn map(rule: &mut Rule<'_>) -> Typed {
     Ok(like(&x, DType::Str))
 }
 
-/// Whether strings match a pattern. One that takes too much memory is no fault of the program.
+/// Whether strings match a pattern. That one takes too much memory is no fault of the program.
 fn matches(rule: &mut Rule<'_>) -> Typed {
     let x = strings(rule, "x")?;
     let pattern = rule.call.str("pattern");
-    if let Err(PatternError::Syntax(why)) = Pattern::compile(pattern) {
+    if let Err(why) = Pattern::check(pattern) {
         let message = format!("`{}` takes a pattern in RE2's syntax: {why}", rule.name());
         return Err(rule.fault("bad-argument", message, format!("{pattern:?}")));
     }
