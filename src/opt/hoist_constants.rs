@@ -28,6 +28,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             made: Vec::new(),
             by_text: BTreeMap::new(),
             texts: Vec::new(),
+            has_texts: false,
             taken: cx
                 .weights
                 .iter()
@@ -38,10 +39,11 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             hoist.names.take(name);
         }
         hoist.block(&mut func.body);
+        // Texts become bindings without becoming weights.
+        changed |= hoist.has_texts;
         if hoist.made.is_empty() {
             continue;
         }
-        changed = true;
         let num_input = cx
             .info
             .funcs
@@ -83,6 +85,8 @@ struct Hoist {
     taken: Vec<Name>,
     /// Bindings of text, which go before the statement at hand.
     texts: Vec<Stmt>,
+    /// Whether there were any.
+    has_texts: bool,
 }
 
 impl Hoist {
@@ -150,6 +154,7 @@ impl Hoist {
         }
         if tensor.strings.is_some() {
             let name = self.names.fresh(&format!("{base}_const"));
+            self.has_texts = true;
             self.texts.push(Stmt::bind(&name, value.clone()));
             *value = Expr::name(name).at(value.span);
             return;

@@ -22,6 +22,9 @@ impl<'m, 'a> Machine<'m, 'a> {
             ExprKind::Attr { value, name } => self.member(expr, value, name, frame),
             ExprKind::Call { func, args } => self.call(expr, func, args, frame, hint),
             ExprKind::Index { value, index } => {
+                if let Some(item) = self.item_of_variable(value, index, frame)? {
+                    return Ok(item);
+                }
                 let value = self.eval(value, frame, "")?;
                 self.index(expr, value, index, frame, hint)
             }
@@ -214,6 +217,33 @@ impl<'m, 'a> Machine<'m, 'a> {
             frame.vars.insert(name.clone(), known);
         }
         Ok(Value::Tuple(dims.iter().map(Value::from_dim).collect()))
+    }
+
+    /// An element of a list that a variable holds, without a copy of the list: tables of models are long. `None`
+    /// where the general way has to say what is there, or what is wrong.
+    fn item_of_variable(
+        &mut self,
+        value: &Expr,
+        index: &[Expr],
+        frame: &mut Frame<'a>,
+    ) -> Eval<Option<Value>> {
+        let ([at], ExprKind::Name(name)) = (index, &value.kind) else {
+            return Ok(None);
+        };
+        let is_list = matches!(frame.vars.get(name), Some(Value::List(_) | Value::Tuple(_)));
+        if !is_list || matches!(at.kind, ExprKind::Slice { .. }) || at.as_name() == Some(name) {
+            return Ok(None);
+        }
+        let at = self.eval(at, frame, "")?.as_int();
+        let (Some(at), Some(Value::List(items) | Value::Tuple(items))) = (at, frame.vars.get(name))
+        else {
+            return Ok(None);
+        };
+        let at = if at < 0 { at + items.len() as i128 } else { at };
+        Ok(usize::try_from(at)
+            .ok()
+            .and_then(|at| items.get(at))
+            .cloned())
     }
 
     fn index(
