@@ -40,7 +40,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         }
         hoist.block(&mut func.body);
         // Texts become bindings without becoming weights.
-        changed |= hoist.has_texts;
+        changed |= hoist.has_texts || !hoist.made.is_empty();
         if hoist.made.is_empty() {
             continue;
         }
