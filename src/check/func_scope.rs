@@ -16,7 +16,7 @@ use crate::shape::{Dim, Facts, SymbolFacts};
 use crate::tensor::Tensor;
 
 /// Types, facts, fresh symbols and known values of one function.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct FuncScope {
     /// Types of names and facts on symbols; fresh symbols are recorded here.
     pub info: FuncInfo,

@@ -12,7 +12,7 @@ use irc_syntax::{
 
 use super::annotation::type_to_expr;
 use super::expand::symbols_of;
-use super::prim::{element_type, join_elements};
+use super::prim::{Scope, element_type, join_elements};
 use super::types::{TensorType, Type};
 use crate::shape::{Dim, Facts};
 
@@ -97,9 +97,104 @@ pub fn widen(
     }))
 }
 
+/// A loop as text: the function that its body is, its call, and the types of its results.
+pub struct Loop {
+    /// The body.
+    pub func: Func,
+    /// `I.while_loop(cls.body, …)`
+    pub call: Expr,
+    /// The carried values, then the stacked ones.
+    pub types: Vec<Type>,
+    /// Symbols that the call binds.
+    pub fresh: BTreeSet<Name>,
+}
+
+/// What a loop is called with.
+pub struct Bounds {
+    /// The number of iterations.
+    pub trips: Option<Expr>,
+    /// The same where it is an extent.
+    pub count: Option<Dim>,
+    /// The condition before the first iteration.
+    pub condition: Option<Expr>,
+    /// The first carried values.
+    pub initial: Vec<Expr>,
+    /// The types of what is carried, as the body takes it.
+    pub carried: Vec<Type>,
+    /// Symbols of the body alone.
+    pub fresh: BTreeSet<Name>,
+}
+
+/// The loop of a body, in the scope of the caller; new symbols have names made from `base`.
+///
+/// # Errors
+/// Why there is none, as a sentence.
+pub fn make(body: Body, bounds: Bounds, base: &str, scope: &mut dyn Scope) -> Result<Loop, String> {
+    let skip = usize::from(bounds.condition.is_some());
+    let exact = bounds.count.filter(|count| {
+        bounds.condition.is_none() && scope.facts().prove_le(&Dim::int(0), count) == Some(true)
+    });
+    let mut types = bounds.carried;
+    let inner = bounds.fresh;
+    let mut symbols: BTreeSet<Name> = types.iter().flat_map(symbols_of).collect();
+    symbols.retain(|symbol| inner.contains(symbol));
+    let mut new_dim = |what: &str| {
+        let dim = scope.fresh(&format!("{base}_{what}"));
+        symbols.extend(dim.as_sym().cloned());
+        dim
+    };
+    let mut length = exact;
+    for (_, row) in body.results.iter().skip(skip + types.len()) {
+        let Type::Tensor(TensorType {
+            dtype,
+            shape: Some(dims),
+            ..
+        }) = row
+        else {
+            return Err(format!("a stacked result has rows of one shape, not {row}"));
+        };
+        let count = length.get_or_insert_with(|| new_dim("n")).clone();
+        let mut rows = vec![count];
+        for dim in dims {
+            // A symbol of the body means another number in every iteration; only that of the rows is the same.
+            let is_inner = dim.symbols().iter().any(|symbol| inner.contains(symbol));
+            rows.push(if is_inner {
+                new_dim("row")
+            } else {
+                dim.clone()
+            });
+        }
+        let dims = rows;
+        types.push(Type::Tensor(TensorType {
+            dtype: *dtype,
+            ndim: Some(dims.len()),
+            shape: Some(dims),
+            value: None,
+        }));
+    }
+    let (func, captured) = close(body, &mut |name| scope.type_of(&Expr::name(name)));
+    let call = Expr::call(
+        "I.while_loop",
+        [
+            Expr::path(&format!("cls.{}", func.name)),
+            bounds.trips.unwrap_or_else(Expr::none),
+            bounds.condition.unwrap_or_else(Expr::none),
+            Expr::tuple(bounds.initial),
+            Expr::tuple(captured),
+        ],
+    )
+    .with("out_ty", Expr::list(types.iter().map(type_to_expr)));
+    Ok(Loop {
+        func,
+        call,
+        types,
+        fresh: symbols,
+    })
+}
+
 /// The function of a body, and what a call passes after the carried values. `type_of` gives the type of a name of the
 /// caller; a scalar is taken for a symbol.
-pub fn close(body: Body, type_of: &mut dyn FnMut(&Name) -> Type) -> (Func, Vec<Expr>) {
+fn close(body: Body, type_of: &mut dyn FnMut(&Name) -> Type) -> (Func, Vec<Expr>) {
     let Body {
         name,
         mut params,

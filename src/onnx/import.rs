@@ -13,7 +13,7 @@ use super::fault::{Failure, FailureKind};
 use super::model::{AttrValue, Graph, Model, Node, Opset, Tensor, ValueInfo};
 use super::names::{Names, find_close};
 use super::order::{describe, sort_nodes};
-use super::signature::{Symbols, input_type, tensor_type};
+use super::signature::{Symbols, input_type, output_value, tensor_type};
 use super::tensor::{Dense, Files, decode, decode_sparse};
 use crate::tensor::{MappedFile, Weights};
 
@@ -279,7 +279,17 @@ impl<'m, 'a> Importer<'m, 'a> {
         for output in &graph.outputs {
             let legal = self.find_output(output.name, graph, &scope, "graph output")?;
             self.remember(&legal, output.name);
-            results.push(Expr::name(legal));
+            let mut result = Expr::name(legal.clone());
+            match output_value(output, result.clone()) {
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    let held = self.names.fresh(&format!("{legal}_result"));
+                    self.body.push(Stmt::bind(held.clone(), value));
+                    result = Expr::name(held);
+                }
+                Err(failure) => self.gather(failure)?,
+            }
+            results.push(result);
         }
         let result = match results.len() {
             0 => return Err(Failure::invalid("the graph has no outputs")),

@@ -22,6 +22,7 @@
 mod attr;
 pub mod fault;
 mod import;
+mod loops;
 pub mod model;
 mod names;
 mod nodes;

@@ -12,6 +12,7 @@ use super::fault::Failure;
 use super::import::{Importer, Place, Scope, own_domain};
 use super::model::{AttrValue, Attribute, Function, Node};
 use super::order::describe;
+use super::signature::element_type;
 use super::staged;
 use super::tensor::{Bytes, Dense, decode_sparse};
 
@@ -99,6 +100,9 @@ impl<'m, 'a> Importer<'m, 'a> {
         let path = operator_path(node.domain, node.op);
         match path.as_str() {
             "onnx.Constant" => self.constant_node(node, &attrs, scope, body),
+            "onnx.Loop" | "onnx.Scan" | "onnx.SequenceMap" => {
+                self.loop_node(node, version, &inputs, &attrs, scope, place, body)
+            }
             "onnx.If" => self.if_node(node, &inputs, &attrs, scope, place, body),
             staged::FLEX_ATTENTION if staged::has_graph(&attrs) => {
                 self.flex_attention(node, version, &inputs, &attrs, scope, place, body)
@@ -203,6 +207,12 @@ impl<'m, 'a> Importer<'m, 'a> {
             return Ok(Some(expr));
         }
         let what = format!("attribute `{name}` of {at}");
+        if let AttrValue::Type(ty) = value {
+            return match element_type(ty, &what) {
+                Ok(ty) => Ok(Some(ty)),
+                Err(failure) => self.gather(failure).map(|()| None),
+            };
+        }
         let dense = match value {
             AttrValue::Tensor(tensor) => self.tensor(tensor, &what)?,
             AttrValue::Sparse(sparse) => Some(decode_sparse(sparse, &what, self.files)?),

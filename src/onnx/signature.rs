@@ -126,10 +126,83 @@ pub fn input_type<'a>(
             });
             Ok(tensor_type(dtype, dims))
         }
-        Some(TypeProto::Sequence(_)) => Err(not_yet("sequence")),
-        Some(TypeProto::Optional(_)) => Err(not_yet("optional")),
+        Some(ty @ (TypeProto::Sequence(_) | TypeProto::Optional(_))) => element_type(ty, &what),
         Some(TypeProto::Other(kind)) => Err(not_yet(kind)),
     }
+}
+
+/// The annotation of a type whose dims are not those of the function: of elements, and of values inside graphs.
+///
+/// # Errors
+/// Where irc has no such type.
+pub fn element_type(ty: &TypeProto<'_>, what: &str) -> Result<Expr, Failure> {
+    match ty {
+        TypeProto::Tensor(elem, dims) => {
+            let dtype = find_dtype(*elem, what)?;
+            let extents = dims.as_ref().and_then(|dims| {
+                let extents = dims.iter().map(|dim| match dim {
+                    DimProto::Value(extent) if *extent >= 0 => Some(Expr::int(*extent)),
+                    DimProto::Value(_) | DimProto::Param(_) | DimProto::Unknown => None,
+                });
+                extents.collect::<Option<Vec<_>>>()
+            });
+            let rank = dims.as_ref().map(Vec::len);
+            Ok(match (extents, rank) {
+                // Some exporters leave the shape of an element empty instead of out.
+                (Some(extents), _) if !extents.is_empty() => tensor_type(dtype, Some(extents)),
+                (None, Some(rank)) => {
+                    tensor_type(dtype, None).with("ndim", Expr::int(rank as i128))
+                }
+                _ => tensor_type(dtype, None),
+            })
+        }
+        TypeProto::Sequence(inner) => Ok(Expr::call("R.Seq", [element_type(inner, what)?])),
+        TypeProto::Optional(inner) => Ok(Expr::call("R.Opt", [element_type(inner, what)?])),
+        TypeProto::Other(kind) => Err(Failure::unsupported(format!(
+            "{what} is of a type not supported: {kind}"
+        ))),
+        TypeProto::Missing => Err(Failure::invalid(format!("{what} has no type"))),
+    }
+}
+
+/// The dtype of a tensor, or of the tensors of a sequence or optional.
+fn innermost(ty: &TypeProto<'_>, what: &str) -> Result<DType, Failure> {
+    match ty {
+        TypeProto::Tensor(elem, _) => find_dtype(*elem, what),
+        TypeProto::Sequence(inner) | TypeProto::Optional(inner) => innermost(inner, what),
+        TypeProto::Other(kind) => Err(Failure::unsupported(format!(
+            "{what} is of a type not supported: {kind}"
+        ))),
+        TypeProto::Missing => Err(Failure::invalid(format!("{what} has no type"))),
+    }
+}
+
+/// A value as the sequence or optional that an output is; only the dtype is said, since files err about ranks.
+///
+/// # Errors
+/// Where irc has no such type.
+pub fn output_value(output: &ValueInfo<'_>, value: Expr) -> Result<Option<Expr>, Failure> {
+    let what = format!("output `{}`", output.name);
+    let (ty, is_optional) = match &output.ty {
+        Some(ty @ TypeProto::Sequence(_)) => (ty, false),
+        Some(ty @ TypeProto::Optional(_)) => (ty, true),
+        Some(TypeProto::Tensor(..) | TypeProto::Other(_) | TypeProto::Missing) | None => {
+            return Ok(None);
+        }
+    };
+    let tensor = tensor_type(innermost(ty, &what)?, None);
+    let ty = match ty {
+        TypeProto::Optional(inner) if matches!(**inner, TypeProto::Sequence(_)) => {
+            Expr::call("R.Seq", [tensor])
+        }
+        _ => tensor,
+    };
+    let path = if is_optional {
+        "I.optional"
+    } else {
+        "I.sequence"
+    };
+    Ok(Some(Expr::call(path, [value]).with("ty", ty)))
 }
 
 /// `R.Tensor((2, "n"), dtype="float32")`; without extents where the rank is unknown.

@@ -4,7 +4,8 @@
 //!         y = R.add(x, R.const([1.0, 2.0]))  →       y = R.add(x, y_const)
 //!
 //! Scalars stay inline: kernels have them as immediate values. Text, which no file of weights can hold, gets a binding
-//! of its own. Only public functions have weights; attributes, which are constants by nature, are not operands and stay.
+//! of its own, and so does every constant of a private function, which has no weights. Attributes, which are constants by
+//! nature, are not operands and stay.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,11 @@ use crate::check::{Type, type_to_expr};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, parse_const};
 
-/// Runs the pass on every public graph function.
+/// Runs the pass on every graph function that is no group.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut changed = false;
     for func in module.funcs_mut() {
-        if func.kind != FuncKind::Graph || func.is_private() {
+        if func.kind != FuncKind::Graph || func.attr("op_pattern").is_some() {
             continue;
         }
         let mut hoist = Hoist {
@@ -28,7 +29,8 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             made: Vec::new(),
             by_text: BTreeMap::new(),
             texts: Vec::new(),
-            has_texts: false,
+            has_weights: !func.is_private(),
+            has_bound: false,
             taken: cx
                 .weights
                 .iter()
@@ -39,8 +41,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             hoist.names.take(name);
         }
         hoist.block(&mut func.body);
-        // Texts become bindings without becoming weights.
-        changed |= hoist.has_texts || !hoist.made.is_empty();
+        changed |= hoist.has_bound;
         if hoist.made.is_empty() {
             continue;
         }
@@ -83,10 +84,12 @@ struct Hoist {
     made: Vec<(Name, Tensor)>,
     by_text: BTreeMap<String, Name>,
     taken: Vec<Name>,
-    /// Bindings of text, which go before the statement at hand.
+    /// Bindings of what is no weight, which go before the statement at hand.
     texts: Vec<Stmt>,
-    /// Whether there were any.
-    has_texts: bool,
+    /// Whether constants may become weights.
+    has_weights: bool,
+    /// Whether there has been such a binding.
+    has_bound: bool,
 }
 
 impl Hoist {
@@ -112,7 +115,7 @@ impl Hoist {
                     .map_or("const", |name| name.as_str())
                     .to_owned();
                 if value.is_call_of("R.const") {
-                    if !is_text(value) {
+                    if self.has_weights && !is_text(value) {
                         self.operand(value, &base);
                     }
                     return;
@@ -152,9 +155,9 @@ impl Hoist {
         if tensor.shape.is_empty() {
             return;
         }
-        if tensor.strings.is_some() {
+        if tensor.strings.is_some() || !self.has_weights {
+            self.has_bound = true;
             let name = self.names.fresh(&format!("{base}_const"));
-            self.has_texts = true;
             self.texts.push(Stmt::bind(&name, value.clone()));
             *value = Expr::name(name).at(value.span);
             return;

@@ -58,6 +58,7 @@ pub(super) fn expand_calls(
 }
 
 /// Functions that expansions made: bodies of loops.
+#[derive(Clone)]
 pub(super) struct MadeFuncs {
     taken: BTreeSet<Name>,
     funcs: Vec<Func>,
@@ -87,6 +88,11 @@ impl MadeFuncs {
     pub(super) fn take(&mut self, expansion: &mut Expansion, caller: &Name) {
         expansion.name_funcs(&mut |name| self.name(caller, name));
         self.funcs.append(&mut expansion.funcs);
+    }
+
+    /// Takes one function, under a name of the module.
+    pub(super) fn push(&mut self, func: Func) {
+        self.funcs.push(func);
     }
 
     /// Puts them before the functions of the module.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use irc_syntax::uses::{bound_names, for_each_expr, substitute, substitute_stmt};
 use irc_syntax::{
-    Diagnostic, Expr, ExprKind, FuncKind, Item, Module, Name, NameSupply, Stmt, StmtKind,
+    Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, NameSupply, Stmt, StmtKind,
 };
 
 use super::legalize::MadeFuncs;
@@ -58,6 +58,7 @@ pub fn run_imported(
             origins,
             made: &mut made,
             func: func.name.clone(),
+            bodies: BTreeMap::new(),
         };
         lift.scope.take(graph::names_of(func));
         let body = std::mem::take(&mut func.body);
@@ -95,23 +96,28 @@ fn has_onnx(stmts: &[Stmt]) -> bool {
             .is_some_and(|(path, _)| path.starts_with("onnx."));
     });
     found
+        || stmts
+            .iter()
+            .any(|stmt| matches!(stmt.kind, StmtKind::Func(_)))
 }
 
-struct Lift<'a> {
+pub(super) struct Lift<'a> {
     expander: Expander<'a>,
-    names: NameSupply,
+    pub(super) names: NameSupply,
     /// The names met so far, with the values of small constants.
-    scope: FuncScope,
+    pub(super) scope: FuncScope,
     /// Names that are other names.
-    alias: BTreeMap<Name, Expr>,
-    diags: Vec<Diagnostic>,
+    pub(super) alias: BTreeMap<Name, Expr>,
+    pub(super) diags: Vec<Diagnostic>,
     origins: &'a BTreeMap<Name, String>,
-    made: &'a mut MadeFuncs,
-    func: Name,
+    pub(super) made: &'a mut MadeFuncs,
+    pub(super) func: Name,
+    /// Bodies of loops that have not been met yet.
+    pub(super) bodies: BTreeMap<Name, Func>,
 }
 
 impl Lift<'_> {
-    fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    pub(super) fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
             // What is returned keeps its name: it is the output's.
@@ -120,6 +126,17 @@ impl Lift<'_> {
             }
             match stmt.kind {
                 StmtKind::If { .. } => self.branch(stmt, &mut out),
+                StmtKind::Func(func) => {
+                    self.bodies.insert(func.name.clone(), *func);
+                }
+                StmtKind::Assign {
+                    ref target,
+                    ref value,
+                    ..
+                } if self.is_open_loop(value) => {
+                    let (target, value) = (target.clone(), value.clone());
+                    self.close_loop(&target, &value, &mut out);
+                }
                 StmtKind::Assign {
                     ref target,
                     ref value,
@@ -140,7 +157,7 @@ impl Lift<'_> {
         };
         let since = value.keyword("since").and_then(Expr::as_int);
         let since = since.and_then(|since| u32::try_from(since).ok());
-        path.starts_with("onnx.")
+        (path.starts_with("onnx.") || path.starts_with("std."))
             && self
                 .expander
                 .library()
@@ -152,7 +169,7 @@ impl Lift<'_> {
     }
 
     /// A statement that stays; its names get types, and a value where that is known.
-    fn keep(&mut self, mut stmt: Stmt, out: &mut Vec<Stmt>) {
+    pub(super) fn keep(&mut self, mut stmt: Stmt, out: &mut Vec<Stmt>) {
         if let StmtKind::Assign { target, value, .. } = &mut stmt.kind
             && let Some(name) = target.as_name().cloned()
         {

@@ -38,6 +38,24 @@ impl<'a> Machine<'_, 'a> {
         Value::Int(hash.into())
     }
 
+    /// `R.Tensor(dtype=d)` and the like: a type as the argument of a primitive.
+    pub(super) fn type_value(&mut self, path: &str, args: &[Arg], frame: &mut Frame<'a>) -> Eval {
+        let mut call = Expr::call(path, []).at(self.span);
+        for arg in args {
+            let value = self.eval(&arg.value, frame, "")?;
+            let value = super::emit::attribute(&value);
+            match &arg.name {
+                Some(name) => call = call.with(name, value),
+                None => {
+                    if let irc_syntax::ExprKind::Call { args, .. } = &mut call.kind {
+                        args.push(Arg { name: None, value });
+                    }
+                }
+            }
+        }
+        Ok(Value::Expr(call, Type::Any))
+    }
+
     pub(super) fn builtin_info(
         &mut self,
         name: &str,
@@ -65,6 +83,12 @@ impl<'a> Machine<'_, 'a> {
                 value,
                 Value::List(_) | Value::Tuple(_) | Value::Shape(_)
             )),
+            "is_seq" => Value::Bool(matches!(value, Value::Expr(_, Type::Seq(_)))),
+            "is_tuple" => Value::Bool(matches!(
+                value,
+                Value::Tuple(_) | Value::Expr(_, Type::Tuple(_) | Type::Void)
+            )),
+            "is_optional" => Value::Bool(matches!(value, Value::Expr(_, Type::Opt(_)))),
             "is_tensor" => Value::Bool(matches!(value, Value::Expr(..))),
             "is_known" => Value::Bool(matches!(
                 value,

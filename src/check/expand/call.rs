@@ -40,6 +40,9 @@ impl<'a> Machine<'_, 'a> {
         if path == "I.prove" || path == "I.fail" {
             return self.prove_or_fail(&path, expr, args, frame);
         }
+        if is_type(&path) {
+            return self.type_value(&path, args, frame);
+        }
         if path == "I.while_loop" {
             return self.while_loop(expr, args, frame, hint);
         }
@@ -289,6 +292,11 @@ impl<'a> Machine<'_, 'a> {
         }
         Ok(ty)
     }
+}
+
+/// Whether a call states a type.
+pub(super) fn is_type(path: &str) -> bool {
+    matches!(path, "R.Tensor" | "R.Seq" | "R.Opt")
 }
 
 /// Takes `since=N`, which names the version of the operator, out of the arguments of a call.

@@ -11,9 +11,9 @@ use irc_syntax::{Arg, Diagnostic, Expr, Func, Name, Span, Stmt};
 
 use super::eval::fault;
 use super::{Eval, Frame, Machine, Value};
-use crate::check::loop_body::{self, Body};
+use crate::check::loop_body::{self, Body, Bounds, Loop};
 use crate::check::prim::Scope;
-use crate::check::types::{TensorType, Type};
+use crate::check::types::Type;
 use crate::check::{element_type, type_to_expr};
 use crate::shape::{Dim, Facts};
 use crate::tensor::Tensor;
@@ -259,48 +259,50 @@ impl<'a> Machine<'_, 'a> {
         &mut self,
         (trips, condition): (&Value, &Value),
         initial: Vec<(Expr, Type)>,
-        mut types: Vec<Type>,
+        types: Vec<Type>,
         attempt: Attempt,
         widened: &BTreeSet<Name>,
         base: &str,
     ) -> Eval {
-        let skip = usize::from(*condition != Value::None);
         let mut fresh: BTreeSet<Name> = widened.clone();
         fresh.extend(attempt.fresh);
-        for (_, ty) in attempt.body.results.iter().skip(skip + types.len()) {
-            types.push(self.stacked_type(ty, trips, skip == 1, &mut fresh, base)?);
-        }
+        let operand = |value: &Value| match value {
+            Value::None => None,
+            Value::Expr(expr, _) => Some(expr.clone()),
+            value => Some(super::emit::attribute(value)),
+        };
+        let bounds = Bounds {
+            trips: operand(trips),
+            count: trips.as_dim(),
+            condition: operand(condition),
+            initial: initial.into_iter().map(|(expr, _)| expr).collect(),
+            carried: types,
+            fresh,
+        };
+        let made = loop_body::make(attempt.body, bounds, base, &mut self.inner());
+        let Loop {
+            func,
+            mut call,
+            types,
+            fresh,
+        } = made.map_err(|why| Box::new(Diagnostic::error("type-unknown", why)))?;
         let mut funcs = attempt.funcs;
-        let mut inner = self.inner();
-        let (func, captured) =
-            loop_body::close(attempt.body, &mut |name| inner.type_of(&Expr::name(name)));
         let callee = self.add_funcs(func, &mut funcs);
+        if let irc_syntax::ExprKind::Call { args, .. } = &mut call.kind
+            && let Some(first) = args.first_mut()
+        {
+            first.value = Expr::path(&format!("cls.{callee}"));
+        }
         for symbol in types.iter().flat_map(super::symbols_of) {
             if fresh.contains(&symbol) {
                 self.declare(&symbol);
             }
         }
-        let operand = |value: &Value| match value {
-            Value::Expr(expr, _) => expr.clone(),
-            value => super::emit::attribute(value),
-        };
-        let call = Expr::call(
-            "I.while_loop",
-            [
-                Expr::path(&format!("cls.{callee}")),
-                operand(trips),
-                operand(condition),
-                Expr::tuple(initial.into_iter().map(|(expr, _)| expr)),
-                Expr::tuple(captured),
-            ],
-        )
-        .with("out_ty", Expr::list(types.iter().map(type_to_expr)))
-        .at(self.span);
         let whole = match types.as_slice() {
             [one] => one.clone(),
             _ => Type::Tuple(types.clone()),
         };
-        let whole = self.bind(&format!("{base}_loop"), call, whole);
+        let whole = self.bind(&format!("{base}_loop"), call.at(self.span), whole);
         let Value::Expr(whole_expr, _) = &whole else {
             return Ok(whole);
         };
@@ -327,45 +329,6 @@ impl<'a> Machine<'_, 'a> {
             1 => items.remove(0),
             _ => Value::Tuple(items),
         })
-    }
-
-    /// The type of a stacked result from that of a row.
-    fn stacked_type(
-        &mut self,
-        row: &Type,
-        trips: &Value,
-        has_condition: bool,
-        fresh: &mut BTreeSet<Name>,
-        base: &str,
-    ) -> Eval<Type> {
-        let Type::Tensor(TensorType {
-            dtype,
-            shape: Some(dims),
-            ..
-        }) = row
-        else {
-            let message = format!("a stacked result has rows of one shape, not {row}");
-            return Err(Box::new(Diagnostic::error("type-unknown", message)));
-        };
-        let exact = trips
-            .as_dim()
-            .filter(|dim| !has_condition && self.facts().prove_le(&Dim::int(0), dim) == Some(true));
-        let length = match exact {
-            Some(dim) => dim,
-            None => {
-                let dim = self.scope.fresh(&format!("{base}_n"));
-                fresh.extend(dim.as_sym().cloned());
-                dim
-            }
-        };
-        let mut dims = dims.clone();
-        dims.insert(0, length);
-        Ok(Type::Tensor(TensorType {
-            dtype: *dtype,
-            ndim: Some(dims.len()),
-            shape: Some(dims),
-            value: None,
-        }))
     }
 
     /// Keeps the functions of a loop, each under a name of its own; gives the name of the body.

@@ -2,9 +2,10 @@
 
 use irc_syntax::{Arg, Expr, ExprKind};
 
-use super::call::{Args, bad_call, unknown_operator};
+use super::call::{Args, bad_call, is_type, unknown_operator};
 use super::{Eval, Frame, Machine, Value};
 use crate::check::prim;
+use crate::check::types::Type;
 use crate::library::Template;
 
 impl<'a> Machine<'_, 'a> {
@@ -88,6 +89,7 @@ impl<'a> Machine<'_, 'a> {
                 );
                 match (path.as_str(), args.as_slice()) {
                     ("R.null_value", _) => Ok(Value::None),
+                    (path, _) if is_type(path) => Ok(Value::Expr(expr.clone(), Type::Any)),
                     ("T.float32" | "T.float64", [Arg { value, .. }])
                         if value.as_str().is_some() =>
                     {

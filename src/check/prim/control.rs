@@ -5,8 +5,8 @@
 
 use irc_syntax::{DType, Diagnostic, Expr};
 
-use super::Bound;
 use super::infer::{Rule, Stop, Typed};
+use super::{Bound, Items};
 use crate::check::agree::join;
 use crate::check::types::{TensorType, Type};
 use crate::shape::Dim;
@@ -96,24 +96,25 @@ fn stated(rule: &mut Rule<'_>) -> Typed<Option<Type>> {
     }
 }
 
-/// `I.sequence((a, b), ty=T)`
+/// `I.sequence((a, b), ty=T)`; of a sequence, the sequence itself.
 pub(super) fn sequence(rule: &mut Rule<'_>) -> Typed {
-    let mut types = Vec::new();
-    for item in rule.tensors("items")? {
-        types.push(Type::Tensor(item.ty));
-    }
-    let ty = match (stated(rule)?, types.as_slice()) {
-        (Some(ty), _) => ty,
-        (None, []) => {
-            return Err(Diagnostic::error(
-                "type-unknown",
-                "an empty sequence states the type of its elements",
-            )
-            .at(rule.call.span, "needs `ty=`")
-            .into());
+    let held = match rule.call.items("items") {
+        Items::Listed(items) => {
+            let mut types = Vec::with_capacity(items.len());
+            for item in items {
+                types.push(Type::Tensor(rule.operand(item)?.ty));
+            }
+            common_type(&types)
         }
-        (None, types) => common_type(types),
+        Items::Tuple(expr) => match rule.scope.type_of(expr) {
+            Type::Seq(inner) => *inner,
+            Type::Tuple(members) => common_type(&members),
+            Type::Void | Type::Any => Type::Any,
+            Type::Error => return Err(Stop::Silent),
+            ty => return Err(wrong(rule, expr, "a tuple of tensors", &ty)),
+        },
     };
+    let ty = stated(rule)?.unwrap_or(held);
     Ok(Type::Seq(Box::new(ty)))
 }
 
@@ -195,12 +196,17 @@ pub(super) fn seq_concat(rule: &mut Rule<'_>) -> Typed {
 /// `I.optional(x)`, `I.optional(ty=T)`
 pub(super) fn optional(rule: &mut Rule<'_>) -> Typed {
     let ty = match (rule.call.operand("x"), stated(rule)?) {
-        (Some(expr), _) => element_type(&rule.scope.type_of(expr)),
+        (Some(expr), stated) => match (element_type(&rule.scope.type_of(expr)), stated) {
+            (Type::Error, _) => return Err(Stop::Silent),
+            (held, None) => held,
+            (_, Some(stated)) => stated,
+        },
         (None, Some(ty)) => ty,
         (None, None) => Type::Any,
     };
     match ty {
         Type::Error => Err(Stop::Silent),
+        Type::Opt(_) => Ok(ty),
         ty => Ok(Type::Opt(Box::new(ty))),
     }
 }

@@ -48,6 +48,19 @@ def main():
     other = helper.make_graph([node("Neg", ["x"], ["t"])], "else", [], [value("t", None)])
     save("if", [node("If", ["c"], ["y"], then_branch=then, else_branch=other)],
          [value("c", [1], BOOL), value("x", [2])], [value("y", None)])
+    body = helper.make_graph(
+        [node("Add", ["a", "w"], ["more"]), node("Concat", ["a", "more"], ["longer"], axis=0),
+         node("ReduceSum", ["longer"], ["sum"], keepdims=0), node("Less", ["sum", "most"], ["go_on"])],
+        "body", [value("i", [], INT64), value("go", [], BOOL), value("a", None)],
+        [value("go_on", [], BOOL), value("longer", None), value("sum", [])])
+    save("loop", [node("Loop", ["", "yes", "x"], ["end", "sums"], body=body)],
+         [value("x", [2])], [value("end", None), value("sums", None)],
+         [constant("w", np.float32([1])), constant("most", np.float32(20)), constant("yes", np.bool_(True))])
+    body = helper.make_graph([node("Add", ["s", "e"], ["t"]), node("Identity", ["t"], ["row"])],
+                             "body", [value("s", None), value("e", None)], [value("t", None), value("row", None)])
+    save("scan", [node("Scan", ["s0", "x"], ["s", "y"], num_scan_inputs=1, scan_input_axes=[1],
+                       scan_input_directions=[1], scan_output_axes=[-1], scan_output_directions=[1], body=body)],
+         [value("s0", [3]), value("x", [3, "n"])], [value("s", None), value("y", None)])
     double = helper.make_function("local", "Scale", ["a"], ["b"], [
         node("Constant", [], ["k"], value_float=2.0), node("Mul", ["a", "k"], ["m"]),
         onnx.helper.make_node("Identity", ["m"], ["b"])], [helper.make_opsetid("", 17)])
