@@ -185,11 +185,31 @@ impl Lift<'_> {
                 self.alias.insert(name.clone(), Expr::name(other));
             }
             if self.scope.var(&name).is_none() {
-                let ty = self.scope.type_of(value);
+                let ty = self.type_of(&name, value);
                 self.scope.define(&name, ty);
             }
         }
         out.push(stmt);
+    }
+
+    /// The type of a value; that of a composite is its expansion's, which is made for its type only.
+    fn type_of(&mut self, name: &Name, value: &Expr) -> Type {
+        let is_composite = value
+            .as_call()
+            .is_some_and(|(path, _)| self.expander.library().find(&path, None).is_some());
+        if !is_composite {
+            return self.scope.type_of(value);
+        }
+        let mut names = self.names.clone();
+        self.expander
+            .expand(
+                value,
+                name.as_str(),
+                Depth::OneLevel,
+                &mut self.scope,
+                &mut names,
+            )
+            .map_or(Type::Error, |expansion| expansion.ty)
     }
 
     /// The value of a constant, or of a primitive whose operands are all known.
