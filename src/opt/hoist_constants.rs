@@ -41,7 +41,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             hoist.names.take(name);
         }
         hoist.block(&mut func.body);
-        changed |= hoist.has_bound;
+        changed |= hoist.has_bound || !hoist.made.is_empty();
         if hoist.made.is_empty() {
             continue;
         }
