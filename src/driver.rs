@@ -5,6 +5,8 @@
 //! Every step up to codegen is tree → tree; [`build`] shows the tree after each to an observer, which is how dumps and
 //! `--emit` are made. Input is recognized by content: a shared object that irc made, text, or an ONNX file.
 
+mod lines;
+
 use std::io::Write;
 use std::path::Path;
 
@@ -420,7 +422,12 @@ pub fn build(
     let mut cx = PassCx::new(lib, &mut program.weights, target);
     cx.recheck(&program.module)?;
     let info = std::mem::take(&mut cx.info);
-    let object = codegen::compile(&program.module, &info, &program.weights, target)?;
+    let (lines, origins) = lines::point_into_text(&mut program);
+    let object = codegen::compile(&program.module, &info, &program.weights, target, lines);
+    let object = object.map_err(|mut faults| {
+        faults.iter_mut().for_each(|fault| origins.restore(fault));
+        faults
+    })?;
     Ok(Artefact {
         object,
         program: print(&program.module),

@@ -11,7 +11,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_module::{FuncId, Linkage};
-use irc_syntax::{DType, Diagnostic, Expr, Name, Span};
+use irc_syntax::{DType, Diagnostic, Expr, Name, Span, Stmt};
 
 use super::arith::{Operand, Val, to_index};
 use super::object::Assembler;
@@ -160,6 +160,21 @@ impl<'a, 'f> Lower<'a, 'f> {
             first,
             skip_init: false,
         }
+    }
+
+    /// The line that the code at hand belongs to.
+    pub fn line(&self) -> Option<u32> {
+        let place = self.b.srcloc();
+        (!place.is_default()).then(|| place.bits())
+    }
+
+    /// Lets the code to come belong to the line of a statement; answers what it belonged to so far.
+    pub fn at_line_of(&mut self, stmt: &Stmt) -> ir::SourceLoc {
+        let outer = self.b.srcloc();
+        if let Some(line) = self.asm.lines.line(stmt.span) {
+            self.b.set_srcloc(ir::SourceLoc::new(line));
+        }
+        outer
     }
 
     /// Whether the target multiplies and adds in one instruction.

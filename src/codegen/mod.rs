@@ -7,6 +7,7 @@
 
 mod arith;
 mod cast;
+pub mod debug;
 pub mod entry;
 mod expr;
 mod extern_call;
@@ -55,7 +56,7 @@ pub struct Object {
     pub asm: String,
 }
 
-/// Compiles a planned module.
+/// Compiles a planned module; spans of its statements that point into the program's text become line tables.
 ///
 /// # Errors
 /// What the module asks for and code generation cannot do, one diagnostic each.
@@ -64,8 +65,10 @@ pub fn compile(
     info: &Info,
     weights: &Weights,
     target: &Target,
+    lines: debug::Lines,
 ) -> Result<Object, Vec<Diagnostic>> {
     let mut asm = Assembler::new(target).map_err(|fault| vec![fault])?;
+    asm.lines = lines.into();
     let mut faults = Vec::new();
     for func in module.funcs().filter(|func| func.kind == FuncKind::Loops) {
         if let Err(fault) = loops::lower(&mut asm, func, target.cpu) {

@@ -12,15 +12,18 @@ use std::sync::{Arc, Mutex};
 
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, AbiParam, Function, Signature, UserFuncName};
+use cranelift_codegen::isa::unwind::UnwindInfo;
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
-use cranelift_codegen::{Context, FinalizedMachReloc};
+use cranelift_codegen::{CompiledCode, Context, FinalizedMachReloc};
 use cranelift_module::{
     DataDescription, DataId, FuncId, Linkage, Module, ModuleReloc, default_libcall_names,
 };
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use irc_syntax::Diagnostic;
 
+use super::debug::{self, Frame, Lines, Piece};
+use super::kernel::Kernel;
 use super::{Cpu, Target};
 
 /// Machine code of one function.
@@ -28,6 +31,8 @@ struct Compiled {
     align: u64,
     bytes: Vec<u8>,
     relocs: Vec<ModuleReloc>,
+    rows: Vec<(u32, u32)>,
+    frame: Option<Frame>,
     clif: String,
     asm: String,
 }
@@ -42,6 +47,12 @@ pub struct Assembler {
     listing: bool,
     /// The marked regions that have been met, in order.
     pub regions: Vec<Region>,
+    /// The lines of the program's text.
+    pub lines: Arc<Lines>,
+    /// The line that a function starts at.
+    first_lines: BTreeMap<FuncId, u32>,
+    /// What debuggers are told of raw functions.
+    raw: Vec<Piece>,
 }
 
 /// A region marked for the kernel emitter, and what became of it.
@@ -93,7 +104,7 @@ fn make_isa(target: &Target) -> Result<OwnedTargetIsa, Diagnostic> {
         },
     )?;
     set("enable_probestack", "false")?;
-    set("unwind_info", "false")?;
+    set("unwind_info", "true")?;
     let mut builder = isa::lookup(target.triple.clone()).map_err(|err| fault(&err))?;
     if matches!(
         target.triple.architecture,
@@ -157,6 +168,9 @@ impl Assembler {
             fresh: 0,
             listing: target.listing,
             regions: Vec::new(),
+            lines: Arc::default(),
+            first_lines: BTreeMap::new(),
+            raw: Vec::new(),
         })
     }
 
@@ -247,14 +261,32 @@ impl Assembler {
         self.pending.push((id, func));
     }
 
-    /// Places machine code as a function.
+    /// Says at which line a function starts.
+    pub fn start_at(&mut self, id: FuncId, line: Option<u32>) {
+        self.first_lines.extend(line.map(|line| (id, line)));
+    }
+
+    /// Places a kernel as a function.
     ///
     /// # Errors
     /// It is defined already.
-    pub fn define_raw(&mut self, id: FuncId, code: &[u8]) -> Result<(), Diagnostic> {
+    pub fn define_raw(&mut self, id: FuncId, kernel: &Kernel) -> Result<(), Diagnostic> {
+        self.raw.push(Piece {
+            id,
+            name: self.name(id),
+            size: kernel.code.len() as u32,
+            line: self.first_lines.get(&id).copied(),
+            rows: kernel.rows.clone(),
+            frame: Some(Frame::Steps(kernel.frame.clone())),
+        });
         self.module
-            .define_function_bytes(id, 64, code, &[])
+            .define_function_bytes(id, 64, &kernel.code, &[])
             .map_err(|err| internal("placing a kernel", err))
+    }
+
+    fn name(&self, id: FuncId) -> String {
+        let decl = self.module.declarations().get_function_decl(id);
+        decl.linkage_name(id).into_owned()
     }
 
     /// The data of a name, declared.
@@ -343,19 +375,23 @@ impl Assembler {
     pub fn finish(mut self) -> Result<Assembled, Vec<Diagnostic>> {
         let mut res = Assembled::default();
         let mut faults = Vec::new();
+        let mut pieces = std::mem::take(&mut self.raw);
         let pending = std::mem::take(&mut self.pending);
         let ids: Vec<FuncId> = pending.iter().map(|(id, _)| *id).collect();
         for (id, outcome) in ids
             .into_iter()
             .zip(compile_all(pending, &*self.isa, self.listing))
         {
-            let name = self
-                .module
-                .declarations()
-                .get_function_decl(id)
-                .linkage_name(id)
-                .into_owned();
+            let name = self.name(id);
             let defined = outcome.and_then(|code| {
+                pieces.push(Piece {
+                    id,
+                    name: name.clone(),
+                    size: code.bytes.len() as u32,
+                    line: self.first_lines.get(&id).copied(),
+                    rows: code.rows,
+                    frame: code.frame,
+                });
                 if self.listing {
                     let _ = write!(res.clif, "; {name}\n{}\n", code.clif);
                     let _ = write!(res.asm, "{name}:\n{}\n", code.asm);
@@ -371,9 +407,10 @@ impl Assembler {
         if !faults.is_empty() {
             return Err(faults);
         }
-        res.bytes = self
-            .module
-            .finish()
+        let mut product = self.module.finish();
+        debug::write(&mut product, &pieces, &*self.isa)
+            .map_err(|err| vec![internal("writing the line tables", err)])?;
+        res.bytes = product
             .emit()
             .map_err(|err| vec![internal("writing the object", err)])?;
         Ok(res)
@@ -449,7 +486,15 @@ fn compile_one(
     }
     let code = cx.compiled_code().ok_or("no code")?;
     let relocs: Vec<FinalizedMachReloc> = code.buffer.relocs().to_vec();
+    let unwind = code
+        .create_unwind_info(isa)
+        .map_err(|err| err.to_string())?;
     Ok(Compiled {
+        rows: rows(code),
+        frame: match unwind {
+            Some(UnwindInfo::SystemV(info)) => Some(Frame::Known(info)),
+            _ => None,
+        },
         align: u64::from(code.buffer.alignment).max(32),
         bytes: code.buffer.data().to_vec(),
         relocs: relocs
@@ -459,4 +504,16 @@ fn compile_one(
         clif,
         asm: code.vcode.clone().unwrap_or_default(),
     })
+}
+
+/// The lines that code comes from. What has none belongs to the line before.
+fn rows(code: &CompiledCode) -> Vec<(u32, u32)> {
+    let mut rows: Vec<(u32, u32)> = Vec::new();
+    for place in code.buffer.get_srclocs_sorted() {
+        if place.loc.is_default() || rows.last().is_some_and(|row| row.1 == place.loc.bits()) {
+            continue;
+        }
+        rows.push((place.start, place.loc.bits()));
+    }
+    rows
 }

@@ -166,7 +166,8 @@ pub fn reserve<'a>(
     plan: &mut Plan,
 ) -> Result<Frame, LinkError> {
     writer.reserve_file_header();
-    writer.reserve_program_headers(if plan.weights_len > 0 { 7 } else { 6 });
+    let n_segments = 6 + u32::from(plan.weights_len > 0) + u32::from(plan.unwind.is_some());
+    writer.reserve_program_headers(n_segments);
     let mut strings = |names: &'a [String]| -> Vec<StringId> {
         names
             .iter()
@@ -424,6 +425,11 @@ fn write_segments(writer: &mut Writer<'_>, plan: &Plan, frame: &Frame) {
         8,
     );
     segment(elf::PT_GNU_RELRO, r, relro.0, relro.1, relro.1, 1);
+    if let Some((_, header)) = plan.unwind {
+        let section = &plan.sections[header];
+        let end = section.addr + section.size;
+        segment(elf::PT_GNU_EH_FRAME, r, section.addr, end, end, 4);
+    }
     segment(elf::PT_GNU_STACK, r | w, 0, 0, 0, 16);
 }
 

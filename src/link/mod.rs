@@ -1,7 +1,7 @@
 //! Linking: one relocatable object in, a shared object out, with no linker on the machine.
 //!
 //! `plan` reads the object and gives everything an address, `relocate` patches the bytes, `elf` writes the file,
-//! `params` writes weights that stay outside of it, `header` writes the C header. The text of the program travels in the section
+//! `params` writes weights that stay outside of it, `unwind` the table of frames. The text of the program travels in the section
 //! [`PROGRAM_SECTION`], which is not loaded. Weights come last in the file, in a segment of their own, and are
 //! streamed: they are never copied in memory. The same input gives the same bytes, whatever the folder or the time.
 //!
@@ -14,6 +14,7 @@ mod elf;
 mod params;
 mod plan;
 mod relocate;
+mod unwind;
 
 use std::io::{self, Write};
 
@@ -107,6 +108,7 @@ pub fn write_shared(parts: &Parts<'_>, out: &mut dyn Write) -> Result<(), LinkEr
     // Addresses hold from here on.
     let frame = elf::reserve(&mut writer, &names, &mut plan)?;
     relocate::apply(&file, &mut plan, &layout)?;
+    unwind::fill(&mut plan)?;
     elf::emit(&mut writer, &plan, &frame)?;
     if frame.weights.is_some() {
         params::stream(&layout, parts.weights, |bytes| writer.write(bytes));

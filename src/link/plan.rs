@@ -110,6 +110,8 @@ pub struct Plan {
     pub stub_section: usize,
     /// Index of the table of weight pointers.
     pub table_section: usize,
+    /// The sections of frames and of the table that finds them.
+    pub unwind: Option<(usize, usize)>,
     /// Address of the weights; 0 when they are not embedded.
     pub weights_addr: u64,
     /// Bytes of embedded weights.
@@ -148,6 +150,7 @@ impl Plan {
             got_section: 0,
             stub_section: 0,
             table_section: 0,
+            unwind: None,
             weights_addr: 0,
             weights_len: 0,
         };
@@ -173,6 +176,13 @@ impl Plan {
             } else {
                 0
             };
+        }
+        let is_frames = |section: &Section| section.name == ".eh_frame";
+        if let Some(frames) = plan.sections.iter().position(is_frames)
+            && let Some(size) = super::unwind::header_size(&plan.sections[frames].data)
+        {
+            let header = plan.add(".eh_frame_hdr", Class::ReadOnly, vec![0; size]);
+            plan.unwind = Some((frames, header));
         }
         plan.place_symbols(file, info_section)?;
         plan.scan(file)?;
@@ -360,6 +370,9 @@ impl Plan {
         self.got_section = moved[self.got_section];
         self.stub_section = moved[self.stub_section];
         self.table_section = moved[self.table_section];
+        self.unwind = self
+            .unwind
+            .map(|(frames, header)| (moved[frames], moved[header]));
     }
 }
 

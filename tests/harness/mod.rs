@@ -3,6 +3,7 @@
 mod carets;
 mod check;
 mod cli;
+mod debug;
 mod editors;
 mod examples;
 mod hostile;
@@ -95,6 +96,7 @@ pub fn trials() -> Vec<Trial> {
             }
         }
     }
+    trials.extend(debug::trials());
     trials.extend(editors::trials());
     trials.extend(hostile::trials());
     trials.extend(laws::trials());

@@ -38,7 +38,8 @@ pub fn is_run_here(cpu: Cpu) -> bool {
 
 /// A compiled and linked program.
 pub struct Compiled {
-    bytes: Vec<u8>,
+    /// The shared object.
+    pub bytes: Vec<u8>,
     /// The regions marked for the kernel emitter.
     pub regions: Vec<Region>,
 }

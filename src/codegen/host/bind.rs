@@ -20,7 +20,9 @@ impl Host<'_, '_, '_> {
             if self.returned {
                 return Ok(());
             }
+            let outer = self.lower.at_line_of(stmt);
             self.statement(stmt)?;
+            self.lower.b.set_srcloc(outer);
         }
         Ok(())
     }

@@ -106,6 +106,8 @@ pub fn declare(asm: &mut Assembler, name: &str, form: Form) -> Res<cranelift_mod
 /// What cannot be compiled, at its place.
 pub fn lower(asm: &mut Assembler, program: &mut Program<'_>, func: &Func, form: Form) -> Res<()> {
     let id = declare(asm, &func.name, form)?;
+    let line = asm.lines.line(func.name_span);
+    asm.start_at(id, line);
     let mut body: Function = asm.begin(id);
     let mut cx = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut body, &mut cx);

@@ -11,9 +11,11 @@ pub mod vir;
 pub mod vir_text;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use irc_syntax::{DType, Expr, Name, Stmt};
 
+use crate::codegen::debug::{FrameStep, Lines};
 use crate::codegen::{Cpu, x64};
 
 /// A buffer that a region reads or writes.
@@ -34,6 +36,8 @@ pub struct Env {
     pub buffers: BTreeMap<Name, Buffer>,
     /// Scalars by name: symbolic dims, variables of outer loops, scalar parameters.
     pub scalars: BTreeMap<Name, DType>,
+    /// The lines that statements stand at.
+    pub lines: Arc<Lines>,
 }
 
 /// One element of the array that a kernel is called with.
@@ -48,10 +52,14 @@ pub enum KernelArg {
 }
 
 /// A compiled region.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Kernel {
     /// The function `extern "C" fn(*const u64)`, constants included; position independent, to be placed at 64 bytes.
     pub code: Vec<u8>,
+    /// Offsets from which on the code comes from a line, in order.
+    pub rows: Vec<(u32, u32)>,
+    /// What the code does to its frame, by the offset behind the instruction.
+    pub frame: Vec<(u32, FrameStep)>,
     /// What its array holds, in order.
     pub args: Vec<KernelArg>,
 }
@@ -64,7 +72,12 @@ pub fn compile(region: &[Stmt], env: &Env, cpu: Cpu) -> Result<Kernel, String> {
     let lanes = x64::lanes(cpu).ok_or("the instruction set has vectors of 128 bits only")?;
     let (func, args) = lower(region, env, lanes)?;
     let code = x64::compile(&func, cpu).ok_or("it needs more registers than there are")?;
-    Ok(Kernel { code, args })
+    Ok(Kernel {
+        code: code.bytes,
+        rows: code.rows,
+        frame: code.frame,
+        args,
+    })
 }
 
 /// The vector IR of a region for a number of lanes, and its arguments.

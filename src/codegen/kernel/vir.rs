@@ -334,6 +334,8 @@ pub enum Inst {
         /// Its operand.
         src: Reg,
     },
+    /// What follows comes from this line of the text; does nothing.
+    Line(u32),
     /// The body `count` times, not at all when `count <= 0`.
     Loop {
         /// Counts down; belongs to the loop.
@@ -396,7 +398,7 @@ impl Inst {
             | Self::Broadcast { dst, .. }
             | Self::Reduce { dst, .. } => Some(*dst),
             Self::Loop { counter, .. } => Some(*counter),
-            Self::Store { .. } | Self::StoreOne { .. } | Self::If { .. } => None,
+            Self::Store { .. } | Self::StoreOne { .. } | Self::If { .. } | Self::Line(_) => None,
         }
     }
 
@@ -408,7 +410,7 @@ impl Inst {
             }
         };
         match self {
-            Self::Arg { .. } | Self::Const { .. } | Self::Iota { .. } => {}
+            Self::Arg { .. } | Self::Const { .. } | Self::Iota { .. } | Self::Line(_) => {}
             Self::Move { src, .. } | Self::Loop { count: src, .. } => int(src, &mut f),
             Self::Int { a, b, .. } | Self::If { a, b, .. } => {
                 int(a, &mut f);
@@ -476,6 +478,10 @@ pub struct Builder {
     consts: std::collections::BTreeMap<(Ty, u32), Reg>,
     head: Vec<Inst>,
     blocks: Vec<Vec<Inst>>,
+    /// The line that instructions come from, where it is known.
+    pub line: Option<u32>,
+    /// The line that the last instruction of each open block is marked with.
+    marked: Vec<Option<u32>>,
 }
 
 impl Builder {
@@ -487,6 +493,8 @@ impl Builder {
             consts: std::collections::BTreeMap::new(),
             head: Vec::new(),
             blocks: vec![Vec::new()],
+            line: None,
+            marked: vec![None],
         }
     }
 
@@ -519,18 +527,18 @@ impl Builder {
 
     /// Appends an instruction to the open block.
     pub fn push(&mut self, inst: Inst) {
-        if let Some(block) = self.blocks.last_mut() {
-            block.push(inst);
-        }
+        self.push_at(self.blocks.len() - 1, inst);
     }
 
     /// Starts collecting instructions for a nested block.
     pub fn open(&mut self) {
         self.blocks.push(Vec::new());
+        self.marked.push(None);
     }
 
     /// Ends the innermost nested block and gives its instructions.
     pub fn close(&mut self) -> Vec<Inst> {
+        self.marked.pop();
         self.blocks.pop().unwrap_or_default()
     }
 
@@ -657,20 +665,35 @@ impl Builder {
 
     /// Appends an instruction to an enclosing block, in front of the nested ones that are still open.
     pub fn push_at(&mut self, block: usize, inst: Inst) {
-        if let Some(block) = self.blocks.get_mut(block) {
-            block.push(inst);
+        let (Some(insts), Some(marked)) = (self.blocks.get_mut(block), self.marked.get_mut(block))
+        else {
+            return;
+        };
+        if let Some(line) = self.line.filter(|line| *marked != Some(*line)) {
+            insts.push(Inst::Line(line));
+            *marked = Some(line);
         }
+        // What follows a nested block is marked anew.
+        if matches!(inst, Inst::Loop { .. } | Inst::If { .. }) {
+            *marked = None;
+        }
+        insts.push(inst);
     }
 
     /// How many instructions the open block has.
     pub fn block_len(&self) -> usize {
-        self.blocks.last().map_or(0, Vec::len)
+        let is_code = |inst: &&Inst| !matches!(inst, Inst::Line(_));
+        let count = |block: &Vec<Inst>| block.iter().filter(is_code).count();
+        self.blocks.last().map_or(0, count)
     }
 
     /// Appends instructions made apart.
     pub fn append(&mut self, insts: Vec<Inst>) {
         if let Some(block) = self.blocks.last_mut() {
             block.extend(insts);
+        }
+        if let Some(marked) = self.marked.last_mut() {
+            *marked = None;
         }
     }
 

@@ -239,6 +239,7 @@ impl Printer<'_> {
             }
             Inst::Reduce { op, src, .. } => format!("reduce {} {}", name_in(&BIN_OPS, op), r(src)),
             Inst::Loop { .. } | Inst::If { .. } => String::new(),
+            Inst::Line(line) => format!("line {line}"),
         }
     }
 }
@@ -319,6 +320,7 @@ impl Parser<'_> {
                     let dst = self.reg(dst)?;
                     self.value(dst, what)?
                 }
+                ["line", line] => Inst::Line(line.parse().ok()?),
                 what => self.effect(what)?,
             });
         }

@@ -162,6 +162,8 @@ pub fn declare(asm: &mut Assembler, func: &Func) -> Res<FuncId> {
 pub fn lower(asm: &mut Assembler, func: &Func, cpu: Cpu) -> Result<(), Diagnostic> {
     let sig = prim_sig(func)?;
     let id = declare(asm, func)?;
+    let line = asm.lines.line(func.name_span);
+    asm.start_at(id, line);
     let mut body: Function = asm.begin(id);
     let mut cx = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut body, &mut cx);

@@ -97,6 +97,7 @@ impl Lower<'_, '_> {
         let id =
             self.asm
                 .declare_fresh(&format!("{}.par", self.symbol), &[I64, I64, I64], &[I32])?;
+        self.asm.start_at(id, self.line());
         self.outline(id, level, inner, body, &captured, &closure, lo)?;
         let array = self.stack_array(&closure.values);
         let callee = self.asm.func_ref(id, self.b.func);
@@ -157,11 +158,13 @@ impl Lower<'_, '_> {
             .collect();
         let dtype = self.int_dtype(&level.hi);
         let natural = level.lo.is_none();
+        let here = self.b.srcloc();
         let mut func: Function = self.asm.begin(id);
         let mut cx = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut func, &mut cx);
         let mut lower = Lower::new(self.asm, builder, self.cpu, &self.symbol);
         lower.in_parallel = true;
+        lower.b.set_srcloc(here);
         let params: Vec<Value> = lower.b.block_params(lower.entry).to_vec();
         let loaded: Vec<Value> = types
             .iter()
@@ -204,7 +207,10 @@ impl Lower<'_, '_> {
 
     /// The inner error is why the region is refused.
     fn try_kernel_region(&mut self, body: &[Stmt]) -> Res<Result<(), String>> {
-        let mut env = kernel::Env::default();
+        let mut env = kernel::Env {
+            lines: self.asm.lines.clone(),
+            ..Default::default()
+        };
         for name in mentioned(body) {
             match self.scope.get(&name) {
                 Some(Binding::Buffer(buffer)) => {
@@ -263,7 +269,8 @@ impl Lower<'_, '_> {
         let id = self
             .asm
             .declare_fresh(&format!("{}.kernel", self.symbol), &[I64], &[])?;
-        self.asm.define_raw(id, &code.code)?;
+        self.asm.start_at(id, self.line());
+        self.asm.define_raw(id, &code)?;
         let array = self.stack_array(&args);
         self.call(id, &[array]);
         Ok(Ok(()))

@@ -43,7 +43,9 @@ impl Lower<'_, '_> {
             } else {
                 after
             };
+            let outer = self.at_line_of(stmt);
             self.statement(stmt, rest)?;
+            self.b.set_srcloc(outer);
         }
         Ok(())
     }

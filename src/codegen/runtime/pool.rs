@@ -18,6 +18,7 @@ use irc_syntax::Diagnostic;
 use super::emit::{Emit, define as func};
 use super::{error, state, state_addr};
 use crate::codegen::Assembler;
+use crate::codegen::kernel::Kernel;
 
 const PAGE: i64 = 4096;
 const MAX_WORKERS: i64 = 190;
@@ -127,7 +128,13 @@ fn define_pause(asm: &mut Assembler) -> Result<(), Diagnostic> {
         // yield; ret
         &[0x3f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6]
     };
-    asm.define_raw(id, code)
+    asm.define_raw(
+        id,
+        &Kernel {
+            code: code.to_vec(),
+            ..Default::default()
+        },
+    )
 }
 
 /// The address of a field of the page.

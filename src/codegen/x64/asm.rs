@@ -176,6 +176,11 @@ impl Asm {
         Label(self.labels.len() as u32 - 1)
     }
 
+    /// Bytes so far.
+    pub fn len(&self) -> u32 {
+        self.len as u32
+    }
+
     /// Gives a label the place after the code so far.
     pub fn bind(&mut self, label: Label) {
         self.labels[label.0 as usize] = Some(self.len);

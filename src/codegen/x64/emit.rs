@@ -8,6 +8,7 @@ use iced_x86::{Code, Code::*, MemoryOperand, Register};
 
 use super::alloc::{self, Allocation, Class, Limits, Loc};
 use super::asm::{Asm, BadForm, Cond, Opnd};
+use crate::codegen::debug::FrameStep;
 use crate::codegen::kernel::vir::{CmpOp, Elem, Func, Inst, Reg, Src};
 
 /// The vector instruction set.
@@ -56,8 +57,19 @@ const FIRST_SAVED: usize = 7;
 /// Frame slots for a division: rdx, the divisor, the quotient.
 pub(super) const DIVISION_SLOTS: u32 = 3;
 
-/// The bytes of a function and the length of its instructions; `None` when it cannot be emitted.
-pub fn emit(func: &Func, isa: Isa) -> Option<(Vec<u8>, usize)> {
+/// The code of a function.
+#[derive(Clone, Debug)]
+pub struct Emitted {
+    /// Instructions and literals.
+    pub bytes: Vec<u8>,
+    /// Offsets from which on the code comes from a line, in order.
+    pub rows: Vec<(u32, u32)>,
+    /// What the code does to its frame, by the offset behind the instruction.
+    pub frame: Vec<(u32, FrameStep)>,
+}
+
+/// The code of a function; `None` when it cannot be emitted.
+pub fn emit(func: &Func, isa: Isa) -> Option<Emitted> {
     for scratch in 0..=4 {
         let limits = match isa {
             Isa::V3 => Limits {
@@ -82,9 +94,15 @@ pub fn emit(func: &Func, isa: Isa) -> Option<(Vec<u8>, usize)> {
             asm: Asm::new(),
             at: 0,
             frame: 0,
+            rows: Vec::new(),
+            steps: Vec::new(),
         };
         match emitter.function() {
-            Ok(()) => return Some(emitter.asm.finish()),
+            Ok(()) => {
+                let (rows, frame) = (emitter.rows, emitter.steps);
+                let (bytes, _) = emitter.asm.finish();
+                return Some(Emitted { bytes, rows, frame });
+            }
             Err(Trouble::Scratch) => {}
             Err(Trouble::Form(form)) => {
                 debug_assert!(false, "{form:?}");
@@ -134,6 +152,8 @@ pub(super) struct Emitter<'a> {
     /// The position of the instruction at hand, as the allocator counts.
     at: u32,
     frame: u32,
+    rows: Vec<(u32, u32)>,
+    steps: Vec<(u32, FrameStep)>,
 }
 
 impl Emitter<'_> {
@@ -144,6 +164,7 @@ impl Emitter<'_> {
             .collect();
         for &reg in &saved {
             self.asm.ins(Push_r64, &[reg.into()])?;
+            self.step(FrameStep::Push(general(reg)));
         }
         let [ints, vecs, masks] = self.alloc.slots;
         let ints = ints
@@ -156,8 +177,10 @@ impl Emitter<'_> {
         self.frame = frame;
         if frame > 0 {
             self.asm.ins(Push_r64, &[Register::RBP.into()])?;
+            self.step(FrameStep::Push(general(Register::RBP)));
             self.asm
                 .ins(Mov_r64_rm64, &[Register::RBP.into(), Register::RSP.into()])?;
+            self.step(FrameStep::SetFrame);
             self.asm.ins(
                 Sub_rm64_imm32,
                 &[Register::RSP.into(), (frame as i32).into()],
@@ -171,13 +194,20 @@ impl Emitter<'_> {
             self.asm
                 .ins(Mov_r64_rm64, &[Register::RSP.into(), Register::RBP.into()])?;
             self.asm.ins(Pop_r64, &[Register::RBP.into()])?;
+            self.step(FrameStep::PopFrame);
         }
         for &reg in saved.iter().rev() {
             self.asm.ins(Pop_r64, &[reg.into()])?;
+            self.step(FrameStep::Pop(general(reg)));
         }
         self.asm.ins(VEX_Vzeroupper, &[])?;
         self.asm.ins(Retnq, &[])?;
         Ok(())
+    }
+
+    /// What the last instruction did to the frame.
+    fn step(&mut self, step: FrameStep) {
+        self.steps.push((self.asm.len(), step));
     }
 
     fn block(&mut self, block: &[Inst]) -> Done {
@@ -247,6 +277,11 @@ impl Emitter<'_> {
             }
             Inst::StoreOne { elem, mem, src } => self.store_one(*elem, mem, *src)?,
             Inst::Reduce { op, dst, src } => self.reduce(*op, *dst, *src)?,
+            Inst::Line(line) => {
+                if self.rows.last().is_none_or(|row| row.1 != *line) {
+                    self.rows.push((self.asm.len(), *line));
+                }
+            }
         }
         self.at += 1;
         Ok(())
@@ -488,6 +523,11 @@ impl Emitter<'_> {
         }
         Ok(())
     }
+}
+
+/// The number of a general purpose register in instructions.
+fn general(reg: Register) -> u8 {
+    (reg as u32 - Register::RAX as u32) as u8
 }
 
 /// The low half of a general purpose register.

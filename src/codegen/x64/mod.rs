@@ -24,7 +24,7 @@ mod tests_regions;
 use crate::codegen::Cpu;
 use crate::codegen::kernel::vir::Func;
 
-pub(crate) use emit::Isa;
+pub(crate) use emit::{Emitted, Isa};
 
 /// Lanes of 32 bits in a vector of an instruction set; `None` when it is not one for this emitter.
 pub fn lanes(cpu: Cpu) -> Option<u8> {
@@ -36,11 +36,11 @@ pub fn lanes(cpu: Cpu) -> Option<u8> {
 }
 
 /// The code of a function for an instruction set whose vectors have its number of lanes.
-pub fn compile(func: &Func, cpu: Cpu) -> Option<Vec<u8>> {
+pub fn compile(func: &Func, cpu: Cpu) -> Option<Emitted> {
     let isa = match cpu {
         Cpu::Portable | Cpu::V2 => return None,
         Cpu::V3 => Isa::V3,
         Cpu::V4 => Isa::V4,
     };
-    emit::emit(func, isa).map(|(bytes, _)| bytes)
+    emit::emit(func, isa)
 }

@@ -378,7 +378,7 @@ fn peak() -> f64 {
             mask: None,
         });
     }
-    let code = Loaded::new(&super::compile(&b.finish(), Cpu::V3).expect("code"));
+    let code = Loaded::new(&super::compile(&b.finish(), Cpu::V3).expect("code").bytes);
     let mut room = [0f32; 8];
     let args = [room.as_mut_ptr() as u64];
     let nanos = time(|| code.call(&args), 20);

@@ -53,7 +53,7 @@ fn compile(f: &dyn Fn(&mut Builder, Reg, Reg) -> Reg) -> Loaded {
         count: Src::Reg(count),
         body,
     });
-    Loaded::new(&super::compile(&b.finish(), Cpu::V3).expect("code"))
+    Loaded::new(&super::compile(&b.finish(), Cpu::V3).expect("code").bytes)
 }
 
 fn eval(code: &Loaded, x: &[f32], y: &[f32]) -> Vec<f32> {

@@ -247,7 +247,10 @@ impl<'a> Lower<'a> {
 
     fn stmt(&mut self, stmt: &Stmt) -> Option<()> {
         self.blame = None;
+        let outer = self.b.line;
+        self.b.line = self.env.lines.line(stmt.span).or(outer);
         let done = self.stmt_parts(stmt);
+        self.b.line = outer;
         if done.is_none() && self.blame.is_none() {
             let text = irc_syntax::print_stmt(stmt);
             let line = text.lines().next().unwrap_or_default();
