@@ -44,7 +44,8 @@ fn variadic_from(path: &str) -> Option<usize> {
         | "onnx.SequenceConstruct"
         | "onnx.Sum"
         | "onnx.ml.FeatureVectorizer" => 0,
-        "onnx.preview.training.Adagrad"
+        "onnx.microsoft.QLinearConcat"
+        | "onnx.preview.training.Adagrad"
         | "onnx.preview.training.Adam"
         | "onnx.preview.training.Momentum" => 2,
         _ => return None,
