@@ -9,7 +9,7 @@
 //! `R.shape`, in keyword arguments and in types are dims and attributes and stays as written. Aliases (`y = x`)
 //! are substituted away. Needs the types of names; the result is the form that every other pass expects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::uses::{bound_names, substitute, substitute_stmt};
@@ -38,11 +38,9 @@ fn normalize_func(func: &mut Func, info: &FuncInfo) {
     let mut cx = Normalizer {
         names: NameSupply::of_func(func),
         info,
-        seen: BTreeMap::new(),
+        seen: func.params.iter().map(|param| param.name.clone()).collect(),
+        renames: BTreeMap::new(),
     };
-    for param in &func.params {
-        cx.seen.insert(param.name.clone(), Expr::name(&param.name));
-    }
     let body = std::mem::take(&mut func.body);
     func.body = cx.block(flatten_dataflow(body), None);
 }
@@ -71,8 +69,10 @@ fn flatten_dataflow(stmts: Vec<Stmt>) -> Vec<Stmt> {
 struct Normalizer<'a> {
     names: NameSupply,
     info: &'a FuncInfo,
-    /// What each name of the text stands for now: itself, a later name for it, or what it is an alias of.
-    seen: BTreeMap<Name, Expr>,
+    /// Names bound so far.
+    seen: BTreeSet<Name>,
+    /// Those that stand for something else now: a later name, or what they are an alias of.
+    renames: BTreeMap<Name, Expr>,
 }
 
 impl Normalizer<'_> {
@@ -86,7 +86,6 @@ impl Normalizer<'_> {
     }
 
     fn stmt(&mut self, mut stmt: Stmt, keep: Option<&[Name]>, out: &mut Vec<Stmt>) {
-        let renames = self.renames();
         match stmt.kind {
             // `cls = Module` names the module itself; calls are written with it.
             StmtKind::Assign { ref target, .. }
@@ -99,15 +98,28 @@ impl Normalizer<'_> {
                 ty,
                 mut value,
             } => {
-                substitute(&mut value, &renames);
+                substitute(&mut value, &self.renames);
                 let hint = bound_names(&target).first().cloned();
-                let value = self.value(value, hint.as_deref(), out);
+                let mut value = self.value(value, hint.as_deref(), out);
                 let kept = keep.is_some_and(|keep| {
                     bound_names(&target).iter().any(|name| keep.contains(name))
                 });
                 if let (Some(name), true, false) = (target.as_name(), is_alias(&value), kept) {
-                    self.seen.insert(name.clone(), value);
+                    self.stand_for(name, value);
                     return;
+                }
+                if !kept && let Some(names) = self.member_names(&target, &value) {
+                    let members = Expr::tuple(names.iter().map(Expr::name));
+                    let target = Expr::new(ExprKind::Tuple {
+                        items: names.iter().map(Expr::name).collect(),
+                        parens: false,
+                    });
+                    let call = Stmt::assign(target, value).at(stmt.span);
+                    out.push(Stmt {
+                        trivia: std::mem::take(&mut stmt.trivia),
+                        ..call
+                    });
+                    value = members;
                 }
                 let target = if kept {
                     target
@@ -118,13 +130,13 @@ impl Normalizer<'_> {
                 out.push(stmt);
             }
             StmtKind::Return(Some(mut value)) => {
-                substitute(&mut value, &renames);
+                substitute(&mut value, &self.renames);
                 let value = self.atom_or_tuple(value, out);
                 stmt.kind = StmtKind::Return(Some(value));
                 out.push(stmt);
             }
             StmtKind::Expr(mut value) => {
-                substitute(&mut value, &renames);
+                substitute(&mut value, &self.renames);
                 let value = self.value(value, None, out);
                 stmt.kind = StmtKind::Expr(value);
                 out.push(stmt);
@@ -135,16 +147,16 @@ impl Normalizer<'_> {
                 orelse,
                 else_trivia,
             } => {
-                substitute(&mut cond, &renames);
+                substitute(&mut cond, &self.renames);
                 let cond = self.atom(cond, "cond", out);
                 let results = common_results(&then, &orelse);
-                let outer = self.seen.clone();
+                let outer = (self.seen.clone(), self.renames.clone());
                 let then = self.block(flatten_dataflow(then), Some(&results));
-                self.seen = outer.clone();
+                (self.seen, self.renames) = outer.clone();
                 let orelse = self.block(flatten_dataflow(orelse), Some(&results));
-                self.seen = outer;
+                (self.seen, self.renames) = outer;
                 for name in &results {
-                    self.seen.insert(name.clone(), Expr::name(name));
+                    self.stand_for(name, Expr::name(name));
                 }
                 stmt.kind = StmtKind::If {
                     cond,
@@ -155,30 +167,47 @@ impl Normalizer<'_> {
                 out.push(stmt);
             }
             _ => {
-                substitute_stmt(&mut stmt, &renames);
+                substitute_stmt(&mut stmt, &self.renames);
                 out.push(stmt);
             }
         }
     }
 
-    fn renames(&self) -> BTreeMap<Name, Expr> {
-        self.seen
-            .iter()
-            .filter(|(name, value)| value.as_name() != Some(name))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
+    /// Binds a name of the text to what it stands for from here on.
+    fn stand_for(&mut self, name: &Name, value: Expr) {
+        self.seen.insert(name.clone());
+        if value.as_name() == Some(name) {
+            self.renames.remove(name);
+        } else {
+            self.renames.insert(name.clone(), value);
+        }
+    }
+
+    /// `lv_0`, `lv_1`, … for `lv = cls.f(x)` that gives a tuple: each tensor of it has a name.
+    fn member_names(&mut self, target: &Expr, value: &Expr) -> Option<Vec<Name>> {
+        let name = target.as_name()?;
+        let (path, _) = value.as_call()?;
+        let is_call = path == "R.call_tir" || path.starts_with("cls.");
+        match self.info.vars.get(name) {
+            Some(Type::Tuple(types)) if is_call => Some(
+                (0..types.len())
+                    .map(|at| self.names.fresh(&format!("{name}_{at}")))
+                    .collect(),
+            ),
+            _ => None,
+        }
     }
 
     /// A target whose names are bound for the first time; names bound before get fresh ones.
     fn rename_target(&mut self, mut target: Expr) -> Expr {
         let mut map = BTreeMap::new();
         for name in bound_names(&target) {
-            let new = if self.seen.contains_key(&name) {
+            let new = if self.seen.contains(&name) {
                 self.names.fresh(&name)
             } else {
                 name.clone()
             };
-            self.seen.insert(name.clone(), Expr::name(&new));
+            self.stand_for(&name, Expr::name(&new));
             map.insert(name, Expr::name(&new));
         }
         substitute(&mut target, &map);
@@ -261,7 +290,7 @@ impl Normalizer<'_> {
         let span = value.span;
         let value = self.value(value, None, out);
         let name = self.names.fresh(base);
-        self.seen.insert(name.clone(), Expr::name(&name));
+        self.seen.insert(name.clone());
         out.push(Stmt::bind(&name, value).at(span));
         Expr::name(name).at(span)
     }
@@ -306,8 +335,20 @@ impl Normalizer<'_> {
             }),
             ExprKind::Binary { lhs, rhs, .. } => self.is_tensor(lhs) || self.is_tensor(rhs),
             ExprKind::Unary { value, .. } => self.is_tensor(value),
+            ExprKind::Index { .. } => matches!(self.member(value), Some(Type::Tensor(_))),
             _ => false,
         }
+    }
+
+    /// The type of `t[1]`, where `t` is a tuple.
+    fn member(&self, value: &Expr) -> Option<&Type> {
+        let ExprKind::Index { value, index } = &value.kind else {
+            return None;
+        };
+        let Type::Tuple(types) = self.info.vars.get(value.as_name()?)? else {
+            return None;
+        };
+        types.get(usize::try_from(index.first()?.as_int()?).ok()?)
     }
 
     fn infix(&mut self, op: BinaryOp, lhs: Expr, rhs: Expr, out: &mut Vec<Stmt>) -> Expr {
@@ -362,6 +403,10 @@ impl Normalizer<'_> {
             ),
             ExprKind::Binary { lhs, rhs, .. } => self.dtype_of(lhs).or_else(|| self.dtype_of(rhs)),
             ExprKind::Unary { value, .. } => self.dtype_of(value),
+            ExprKind::Index { .. } => {
+                let dtype = self.member(value)?.as_tensor()?.dtype?;
+                Some(dtype.name().to_owned())
+            }
             ExprKind::Call { .. } => {
                 let mut args = value.positional();
                 if value.is_call_of("R.const") {

@@ -261,7 +261,16 @@ impl<'a> Machine<'_, 'a> {
                 let tensor = self.dim_tensor(dim, dtype.unwrap_or(DType::I64), frame);
                 Ok(attribute(&tensor))
             }
-            (Value::Int(_) | Value::Float(_) | Value::Bool(_), None) => Ok(attribute(&value)),
+            (Value::Int(_) | Value::Float(_) | Value::Bool(_), None) => {
+                let dtype = match (prim, &value) {
+                    // No operand is a tensor, and these take tensors only.
+                    (Prim::Binary(_) | Prim::Where, Value::Float(_)) => DType::F32,
+                    (Prim::Binary(_) | Prim::Where, Value::Int(_)) => DType::I64,
+                    (Prim::Binary(_) | Prim::Where, _) => DType::Bool,
+                    _ => return Ok(attribute(&value)),
+                };
+                Ok(scalar(&value, dtype).at(self.span))
+            }
             (Value::Int(_) | Value::Float(_) | Value::Bool(_), Some(dtype)) => {
                 let whole = value.as_float().is_none_or(|number| number.fract() == 0.0);
                 if !whole && (dtype.is_int() || dtype == DType::Bool) {

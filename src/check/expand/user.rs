@@ -1,6 +1,6 @@
 //! Arguments as the user's program writes them.
 
-use irc_syntax::{Arg, Expr, ExprKind};
+use irc_syntax::{Arg, DType, Expr, ExprKind};
 
 use super::call::{Args, bad_call, is_type, unknown_operator};
 use super::{Eval, Frame, Machine, Value};
@@ -31,7 +31,17 @@ impl<'a> Machine<'_, 'a> {
             if arg.name.as_deref() == Some("since") && !takes_since {
                 continue;
             }
-            values.push((arg.name.clone(), self.user_value(&arg.value)?));
+            let mut params = template.func.params.iter();
+            let param = match &arg.name {
+                Some(name) => params.find(|param| param.name == *name),
+                None => params.nth(values.len()),
+            };
+            let is_tensor = param
+                .and_then(|param| param.ty.as_ref()?.as_path())
+                .is_some_and(|ty| ty == "R.Tensor");
+            let constant = typed_number(&arg.value).filter(|_| is_tensor);
+            let value = constant.as_ref().unwrap_or(&arg.value);
+            values.push((arg.name.clone(), self.user_value(value)?));
         }
         Ok((template, values))
     }
@@ -118,4 +128,16 @@ impl<'a> Machine<'_, 'a> {
             _ => self.eval(expr, &mut blank(), ""),
         }
     }
+}
+
+/// `R.const(1.0, "float16")` for `T.float16(1.0)`, also inside `R.prim_value`: a number that states its dtype.
+fn typed_number(value: &Expr) -> Option<Expr> {
+    let (path, [Arg { value: inner, .. }]) = value.as_call()? else {
+        return None;
+    };
+    if path == "R.prim_value" {
+        return typed_number(inner);
+    }
+    let dtype = DType::from_name(path.strip_prefix("T.")?)?;
+    Some(Expr::call("R.const", [inner.clone(), Expr::str(dtype.name())]).at(value.span))
 }
