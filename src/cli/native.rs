@@ -63,6 +63,8 @@ type LastError = unsafe extern "C" fn() -> *const c_char;
 const INT: i32 = 1;
 const FLOAT: i32 = 3;
 const DL_TENSOR: i32 = 7;
+const SMALL_STR: i32 = 11;
+const STR: i32 = 65;
 const TENSOR: i32 = 70;
 const ARRAY: i32 = 71;
 
@@ -75,6 +77,8 @@ pub struct Slot {
     pub kind: String,
     /// The element type.
     pub dtype: Option<DType>,
+    /// The number of axes.
+    pub rank: usize,
 }
 
 /// A library in memory.
@@ -112,6 +116,12 @@ impl Native {
             all.into_iter().flatten().map(read_slot).collect()
         };
         Some((slots("inputs"), slots("outputs")))
+    }
+
+    /// Whether a function answers an array of results, not one result.
+    fn returns_list(&self, func: &str) -> bool {
+        let func = self.manifest.get("functions").and_then(|all| all.get(func));
+        func.and_then(|func| func.get("returns")?.as_str()) == Some("array")
     }
 
     /// The names of the functions.
@@ -169,7 +179,7 @@ impl Native {
             return Err(self.last_error());
         }
         // SAFETY: the entry wrote a result that it owns, and hands over.
-        unsafe { take_results(result, &results) }
+        unsafe { take_results(result, &results, self.returns_list(func)) }
     }
 
     fn last_error(&self) -> String {
@@ -189,6 +199,10 @@ fn read_slot(slot: &Json) -> Slot {
         name: text("name").to_owned(),
         kind: text("kind").to_owned(),
         dtype: DType::from_name(text("dtype")),
+        rank: slot
+            .get("shape")
+            .and_then(Json::as_array)
+            .map_or(0, Vec::len),
     }
 }
 
@@ -258,28 +272,91 @@ fn scalar(tensor: &Tensor) -> Any {
 ///
 /// # Safety
 /// `result` was written by an entry, and nobody else owns it.
-unsafe fn take_results(result: Any, slots: &[Slot]) -> Result<Vec<Tensor>, String> {
+unsafe fn take_results(result: Any, slots: &[Slot], is_list: bool) -> Result<Vec<Tensor>, String> {
     let object = result.value as *mut Object;
     // SAFETY: by contract these are a tensor or an array of tensors; the layouts are TVM-FFI's.
     unsafe {
         let res = match result.type_index {
-            TENSOR => copy_tensor(object, slots.first()).map(|tensor| vec![tensor]),
-            ARRAY => {
-                let body = &*object.add(1).cast::<ArrayBody>();
-                let elements = std::slice::from_raw_parts(body.data, body.size as usize);
-                let copy = |(i, element): (usize, &Any)| {
-                    copy_tensor(element.value as *mut Object, slots.get(i))
-                };
-                elements.iter().enumerate().map(copy).collect()
-            }
             0 => return Ok(Vec::new()),
-            other => return Err(format!("the function answers an object of type {other}")),
+            ARRAY if is_list => {
+                let copy = |(i, value): (usize, &Any)| copy_value(value, slots.get(i));
+                items(&result).iter().enumerate().map(copy).collect()
+            }
+            _ => copy_value(&result, slots.first()).map(|tensor| vec![tensor]),
         };
+        if result.type_index == SMALL_STR {
+            return res;
+        }
         // The only reference is ours: 3 ends the object and frees it.
         if let Some(deleter) = (*object).deleter {
             deleter(object, 3);
         }
         res
+    }
+}
+
+/// The elements of an array.
+///
+/// # Safety
+/// `value` is an array that lives.
+unsafe fn items(value: &Any) -> &[Any] {
+    // SAFETY: the head is followed by where the elements are, and their number.
+    unsafe {
+        let body = &*(value.value as *const Object).add(1).cast::<ArrayBody>();
+        std::slice::from_raw_parts(body.data, body.size as usize)
+    }
+}
+
+/// # Safety
+/// `value` is a result that lives.
+unsafe fn copy_value(value: &Any, slot: Option<&Slot>) -> Result<Tensor, String> {
+    // SAFETY: strings come as nested arrays, as deep as their rank; others as tensors.
+    unsafe {
+        match slot {
+            _ if value.type_index == TENSOR => copy_tensor(value.value as *mut Object, slot),
+            Some(slot) if slot.dtype == Some(DType::Str) => {
+                let mut shape = vec![0; slot.rank];
+                let mut strings = Vec::new();
+                copy_strings(value, 0, &mut shape, &mut strings)?;
+                Tensor::from_strings(shape, strings)
+                    .ok_or_else(|| "arrays of strings differ in length".to_owned())
+            }
+            _ => Err(format!("a result is of type {}", value.type_index)),
+        }
+    }
+}
+
+/// # Safety
+/// `value` lives.
+unsafe fn copy_strings(
+    value: &Any,
+    axis: usize,
+    shape: &mut [usize],
+    strings: &mut Vec<String>,
+) -> Result<(), String> {
+    // SAFETY: the layouts are TVM-FFI's; a short string stands in the value itself.
+    unsafe {
+        if axis < shape.len() && value.type_index == ARRAY {
+            let items = items(value);
+            shape[axis] = items.len();
+            return items
+                .iter()
+                .try_for_each(|item| copy_strings(item, axis + 1, shape, strings));
+        }
+        let (start, size) = match value.type_index {
+            SMALL_STR => (
+                std::ptr::from_ref(&value.value).cast::<u8>(),
+                value.padding as usize,
+            ),
+            STR => {
+                let body = &*(value.value as *const Object).add(1).cast::<ArrayBody>();
+                (body.data.cast::<u8>(), body.size as usize)
+            }
+            other => return Err(format!("a string is of type {other}")),
+        };
+        let bytes = std::slice::from_raw_parts(start, size);
+        strings.push(String::from_utf8_lossy(bytes).into_owned());
+        Ok(())
     }
 }
 
@@ -303,17 +380,6 @@ unsafe fn copy_tensor(object: *mut Object, slot: Option<&Slot>) -> Result<Tensor
             .and_then(|n| n.checked_mul(dtype.bytes()))
             .ok_or("too large")?;
         let start = tensor.data.cast::<u8>().add(tensor.byte_offset as usize);
-        if dtype == DType::Str {
-            let n = count(&shape).unwrap_or_default();
-            let elements = std::slice::from_raw_parts(start.cast::<StringElement>(), n);
-            let text = |element: &StringElement| {
-                let bytes = std::slice::from_raw_parts(element.bytes, element.length as usize);
-                String::from_utf8_lossy(bytes).into_owned()
-            };
-            let strings: Vec<String> = elements.iter().map(text).collect();
-            return Tensor::from_strings(shape, strings)
-                .ok_or_else(|| "a result has no sound shape".to_owned());
-        }
         let data = std::slice::from_raw_parts(start, bytes).to_vec();
         Tensor::new(dtype, shape, data).ok_or_else(|| "a result has no sound shape".to_owned())
     }

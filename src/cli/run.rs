@@ -207,6 +207,7 @@ fn slot(name: &str, ty: &Type) -> Slot {
         name: name.to_string(),
         kind: kind.to_string(),
         dtype,
+        rank: ty.as_tensor().and_then(|tensor| tensor.ndim).unwrap_or(0),
     }
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "net.h"
@@ -91,6 +92,23 @@ int main(void) {
   DLTensor other = floats(again, 2, a_shape);
   expect("byte_offset", net_main(&moved, &y, &a, &b) | net_main(&x, &y, &other, &b), 0, NULL);
   expect("byte_offset is honoured", memcmp(again, a_data, sizeof again) == 0, 1, NULL);
+
+  NetString names[] = {{"Ada", 3}, {NULL, 0}}, greetings[2];
+  int64_t names_shape[] = {1, 2};
+  DLTensor name = {names, {1, 0}, 2, {3, 128, 1}, names_shape, NULL, 0}, greeting = name;
+  greeting.data = greetings;
+  expect("strings", net_greet(&name, &greeting), 0, NULL);
+  expect("strings are right", greetings[0].length == 10 && memcmp(greetings[0].bytes, "hello, Adahello, ", 17) == 0
+         && greetings[1].bytes == greetings[0].bytes + 10 && greetings[1].length == 7, 1, NULL);
+  free((void *)greetings[0].bytes);
+  DLTensor *made = NULL;
+  expect("strings of the library", net_greet_new(&name, &made), 0, NULL);
+  if (made != NULL) {
+    expect("they have bytes", memcmp(((NetString *)made->data)[0].bytes, "hello, Ada", 10) == 0, 1, NULL);
+    net_free(made);
+  }
+  names[1].length = -1;
+  expect("a string of no length", net_greet(&name, &greeting), NET_VALUE, "no string as element 1");
 
   pthread_t threads[6];
   for (int i = 0; i < 6; i++) pthread_create(&threads[i], NULL, work, x_data);

@@ -82,6 +82,16 @@ class Checks:
         kind, text = refusal(self.net.double, a, b[:9])
         assert kind == "ValueError" and "`B.shape[0]` is 9, wanted is 10" in text, text
 
+    def check_strings(self):
+        names = [["you", ""], ["Zoë of the North", "x" * 300]]
+        for _ in range(3):
+            got = [[str(name) for name in row] for row in self.net.greet(names)]
+            assert got == [["hello, " + name for name in row] for row in names], got
+        assert len(self.net.greet([])) == 0
+        for bad in ([["a", "b"], ["c"]], ["a"], [["a", 1]], "a", [[["a"]]]):
+            kind, text = refusal(self.net.greet, bad)
+            assert kind == "TypeError" and "argument 0 `name`" in text, (bad, kind, text)
+
     def check_bad_calls(self):
         x, y = x_and_y()
         main = self.net.main

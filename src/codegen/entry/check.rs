@@ -382,6 +382,16 @@ fn emit_tensor(f: &mut Emit<'_>) {
         let body = f.offset(value, TENSOR_BODY);
         f.set(tensor, body);
     });
+    let wanted = f.load(param, param::DTYPE);
+    let strings = f.cmp_int(IntCC::Equal, wanted, STRING_WORD);
+    let unread = f.get(tensor);
+    let unread = f.is_zero(unread);
+    let nested = f.both(strings, unread);
+    f.if_(nested, |f| {
+        let rank = f.load(param, param::RANK);
+        let read = f.call_i64("irc_nested_take", &[frame, arg, rank]);
+        f.set(tensor, read);
+    });
     let tensor = f.get(tensor);
     let missing = f.is_zero(tensor);
     f.if_(missing, |f| {

@@ -29,6 +29,7 @@ pub fn emit_wrong_dtype(
         (0, "int"),
         (1, "uint"),
         (2, "float"),
+        (3, "handle"),
         (4, "bfloat"),
         (5, "complex"),
         (6, "bool"),

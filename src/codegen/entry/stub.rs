@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Type, Value};
 use cranelift_module::{DataDescription, DataId, Linkage};
-use irc_syntax::{BinaryOp, Diagnostic, Expr, ExprKind, UnaryOp};
+use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, ExprKind, UnaryOp};
 
 use super::describe::{DimRule, Entry, Form, Kind, Slot};
 use super::layout::{DIM_BYTES, PARAM_BYTES, SYMBOL_BYTES, any, dim, frame, func, param, symbol};
@@ -109,6 +109,15 @@ pub fn define_entry(asm: &mut Assembler, entry: &Entry) -> Result<(), Diagnostic
             let status = f.call_i32("irc_call", &[desc, args, n, result, frame]);
             // TVM-FFI knows -1 only; the code is for C.
             f.if_(status, |f| f.ret_status(-1));
+            let is_text = |slot: &Slot| slot.kind == Kind::Tensor(DType::Str);
+            if entry.outputs.iter().any(is_text) {
+                let status = f.call_i64("irc_nested_give_all", &[result]);
+                f.if_(status, |f| {
+                    emit_drop(f, result);
+                    f.call_i32("irc_report", &[]);
+                    f.ret_status(-1);
+                });
+            }
             f.ret_status(0);
         },
     )?;
@@ -164,6 +173,14 @@ pub fn define_entry(asm: &mut Assembler, entry: &Entry) -> Result<(), Diagnostic
             f.ret(&[status]);
         },
     )
+}
+
+/// Gives a result up.
+fn emit_drop(f: &mut Emit<'_>, result: Value) {
+    let (object, nothing) = (f.load(result, any::VALUE), f.int(any::NONE));
+    f.call_void("irc_release", &[object]);
+    f.store(nothing, result, any::TYPE);
+    f.store(nothing, result, any::VALUE);
 }
 
 /// `net_f_new(inputs…, &out…) -> status`: the library makes the results.

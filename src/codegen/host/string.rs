@@ -82,6 +82,20 @@ impl Host<'_, '_, '_> {
         })
     }
 
+    /// Memory for the bytes of strings, which no loop gives back.
+    fn new_bytes(&mut self, size: Value) -> Res<HostTensor> {
+        let args = [self.call, size];
+        let data = self
+            .lower
+            .call_runtime("irc_strings_alloc", &[I64, I64], &[I64], &args)?;
+        self.lower.require_pointer(data);
+        Ok(HostTensor {
+            data,
+            dtype: DType::U8,
+            dims: vec![Extent::Run(size)],
+        })
+    }
+
     /// Calls the last function of a text.
     fn run_text(
         &mut self,
@@ -118,7 +132,7 @@ impl Host<'_, '_, '_> {
         span: Option<Span>,
     ) -> Res<HostTensor> {
         let len = operands[0].dims[0];
-        let bytes = self.new_tensor(DType::U8, &[Extent::Run(bytes)])?;
+        let bytes = self.new_bytes(bytes)?;
         let out = self.new_tensor(DType::I64, &[len, Extent::Const(2)])?;
         let mut args = operands.to_vec();
         args.extend([&bytes, &out]);
@@ -273,7 +287,7 @@ impl Host<'_, '_, '_> {
         for write in [false, true] {
             if write {
                 let size = self.number(&total);
-                bytes = self.new_tensor(DType::U8, &[Extent::Run(size)])?;
+                bytes = self.new_bytes(size)?;
             }
             let mut args = tensors(&[&flat, &total, &bytes, &out]);
             args.push(self.flag(write));

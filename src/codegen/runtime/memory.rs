@@ -21,6 +21,8 @@ pub const HEADER: i64 = 64;
 pub const BYTES: i32 = 8;
 /// Where the header says whether a loop keeps the block.
 pub const MARK: i32 = 16;
+/// The bit of a mark that no loop takes away.
+pub const KEPT: i64 = 2;
 
 /// Defines the functions of this file.
 pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {

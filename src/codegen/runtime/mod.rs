@@ -7,6 +7,7 @@
 pub mod emit;
 pub mod error;
 mod memory;
+mod nested;
 pub mod object;
 mod params;
 mod pool;
@@ -79,6 +80,7 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
     pool::define(asm)?;
     result::define(asm)?;
     string::define(asm)?;
+    nested::define(asm)?;
     params::define(asm)?;
     define_lifetime(asm)
 }

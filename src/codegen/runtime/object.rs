@@ -6,6 +6,7 @@
 //!
 //! A loop remembers the newest block at its start. After an iteration it marks the blocks that hold what lives on, and
 //! sweeps the others that are newer: whatever a body allocates, the loop holds what it carries and what it collects.
+//! The bytes of strings, which no tensor but another block points to, stay until the call ends.
 
 use cranelift_codegen::ir::Value;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -16,7 +17,7 @@ use irc_syntax::Diagnostic;
 use super::call;
 use super::emit::{Emit, define as func};
 use super::error::{raise, raise_format};
-use super::memory::{BYTES, HEADER, MARK};
+use super::memory::{BYTES, HEADER, KEPT, MARK};
 use crate::codegen::Assembler;
 
 /// Offsets in a record.
@@ -84,7 +85,9 @@ fn item(f: &mut Emit<'_>, seq: Value, i: Value) -> Value {
 fn mark_block(f: &mut Emit<'_>, data: Value) {
     let one = f.int(1);
     let block = f.offset(data, -HEADER);
-    f.store(one, block, MARK);
+    let mark = f.load(block, MARK);
+    let mark = f.or(mark, one);
+    f.store(mark, block, MARK);
 }
 
 /// `irc_mark(call, until, ptr)`: marks the block newer than `until` that `ptr` points into, if there is one.
@@ -107,7 +110,9 @@ fn emit_mark(f: &mut Emit<'_>) {
             let bytes = f.max(bytes, one);
             let inside = f.cmp(IntCC::UnsignedLessThan, offset, bytes);
             f.if_(inside, |f| {
-                f.store(one, this, MARK);
+                let mark = f.load(this, MARK);
+                let mark = f.or(mark, one);
+                f.store(mark, this, MARK);
                 f.ret(&[]);
             });
             let next = f.load(this, 0);
@@ -135,8 +140,8 @@ fn emit_sweep(f: &mut Emit<'_>) {
             f.if_else(
                 marked,
                 |f| {
-                    let zero = f.int(0);
-                    f.store(zero, block, MARK);
+                    let kept = f.and(marked, KEPT);
+                    f.store(kept, block, MARK);
                     f.set(link, block);
                 },
                 |f| {

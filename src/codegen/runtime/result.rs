@@ -22,6 +22,9 @@ pub const ARRAY_TYPE: i64 = 71;
 /// Where the `DLTensor` begins in a tensor object.
 pub const TENSOR_BODY: i64 = 24;
 
+/// The least type index of an object; smaller ones are values.
+const FIRST_OBJECT_TYPE: i64 = 64;
+
 /// Zero bytes before an object.
 const FRONT: i64 = 16;
 /// One strong reference, and the weak one that all strong ones share.
@@ -68,6 +71,14 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
     )?;
     func(
         asm,
+        "irc_array_blank",
+        Linkage::Local,
+        &[I64],
+        &[I64],
+        emit_array_blank,
+    )?;
+    func(
+        asm,
         "irc_array_delete",
         Linkage::Local,
         &[I64, I32],
@@ -81,8 +92,10 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
                 f.for_(size, |f, i| {
                     let at = f.scale(i, 16);
                     let at = f.add(data, at);
-                    let element = f.load(at, 8);
-                    f.call_void("irc_release", &[element]);
+                    let (kind, element) = (f.load32s(at, 0), f.load(at, 8));
+                    let is_object =
+                        f.cmp_int(IntCC::SignedGreaterThanOrEqual, kind, FIRST_OBJECT_TYPE);
+                    f.if_(is_object, |f| f.call_void("irc_release", &[element]));
                 });
             });
             emit_free(f);
@@ -139,7 +152,7 @@ fn emit_release(f: &mut Emit<'_>) {
 }
 
 /// Writes the head of an object, and the zeros before it; answers the object.
-fn emit_head(f: &mut Emit<'_>, block: Value, type_index: i64, deleter: &str) -> Value {
+pub(super) fn emit_head(f: &mut Emit<'_>, block: Value, type_index: i64, deleter: &str) -> Value {
     let (zero, references, index) = (f.int(0), f.int(ONE_REFERENCE), f.int(type_index));
     f.store(zero, block, 0);
     f.store(zero, block, 8);
@@ -224,6 +237,23 @@ fn emit_tensor_new(f: &mut Emit<'_>) {
 /// `irc_array_new(slots of results, n) -> object` with the objects of the slots; null with an error raised.
 fn emit_array_new(f: &mut Emit<'_>) {
     let (outs, n) = (f.param(0), f.param(1));
+    let object = f.call_i64("irc_array_blank", &[n]);
+    let missing = f.is_zero(object);
+    f.if_(missing, |f| f.ret(&[object]));
+    let elements = f.load(object, 24);
+    f.for_(n, |f, i| {
+        let at = f.scale(i, 16);
+        let (from, to) = (f.add(outs, at), f.add(elements, at));
+        let (tensor, kind) = (f.load(from, 8), f.int(TENSOR_TYPE));
+        f.store(kind, to, 0);
+        f.store(tensor, to, 8);
+    });
+    f.ret(&[object]);
+}
+
+/// `irc_array_blank(n) -> object` whose elements are nothing; null with an error raised.
+fn emit_array_blank(f: &mut Emit<'_>) {
+    let n = f.param(0);
     let elements_bytes = f.scale(n, 16);
     let all = f.offset(elements_bytes, FRONT + 24 + 32);
     let block = f.call_i64("irc_malloc", &[all]);
@@ -237,10 +267,9 @@ fn emit_array_new(f: &mut Emit<'_>) {
     f.store(zero, object, 48);
     f.for_(n, |f, i| {
         let at = f.scale(i, 16);
-        let (from, to) = (f.add(outs, at), f.add(elements, at));
-        let (tensor, kind) = (f.load(from, 8), f.int(TENSOR_TYPE));
-        f.store(kind, to, 0);
-        f.store(tensor, to, 8);
+        let to = f.add(elements, at);
+        f.store(zero, to, 0);
+        f.store(zero, to, 8);
     });
     f.ret(&[object]);
 }

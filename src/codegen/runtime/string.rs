@@ -12,6 +12,7 @@ use irc_syntax::Diagnostic;
 
 use super::emit::{Emit, define as func};
 use super::error::raise_format;
+use super::memory::{HEADER, KEPT, MARK};
 use super::result::emit_free;
 use super::{MAX_BYTES, TENSOR_BODY};
 use crate::codegen::Assembler;
@@ -43,6 +44,15 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
         let deleter = f.func_addr("irc_strings_delete", &[I64, I32], &[]);
         f.store(deleter, object, 16);
         f.ret_status(0);
+    })?;
+    func(asm, "irc_strings_alloc", local, &[I64, I64], &[I64], |f| {
+        let (record, bytes) = (f.param(0), f.param(1));
+        let data = f.call_i64("irc_alloc", &[record, bytes]);
+        f.if_(data, |f| {
+            let (kept, block) = (f.int(KEPT), f.offset(data, -HEADER));
+            f.store(kept, block, MARK);
+        });
+        f.ret(&[data]);
     })?;
     let params = [I64, I32];
     func(asm, "irc_strings_delete", local, &params, &[], |f| {
