@@ -423,7 +423,14 @@ pub fn build(
     cx.recheck(&program.module)?;
     let info = std::mem::take(&mut cx.info);
     let (lines, origins) = lines::point_into_text(&mut program);
-    let object = codegen::compile(&program.module, &info, &program.weights, target, lines);
+    let object = codegen::compile(
+        &program.module,
+        &info,
+        &program.weights,
+        target,
+        lines,
+        None,
+    );
     let object = object.map_err(|mut faults| {
         faults.iter_mut().for_each(|fault| origins.restore(fault));
         faults
@@ -432,6 +439,38 @@ pub fn build(
         object,
         program: print(&program.module),
     })
+}
+
+/// The relocatable object of an artefact with its weights inside, for linkers other than irc's.
+///
+/// # Errors
+/// The program of the artefact is not what [`build`] made.
+pub fn whole_object(artefact: &Artefact, target: &Target, lib: &Library) -> Result<Vec<u8>, Fault> {
+    let object = &artefact.object;
+    let mut weights = Weights::new();
+    for (name, weight) in object.weight_names.iter().zip(&object.weights) {
+        weights.insert(name.as_str(), weight.clone());
+    }
+    let module = read_text(
+        "program",
+        artefact.program.as_bytes(),
+        &mut SourceMap::new(),
+    )?;
+    let mut program = Program { module, weights };
+    let mut cx = PassCx::new(lib, &mut program.weights, target);
+    cx.recheck(&program.module)?;
+    let info = std::mem::take(&mut cx.info);
+    let (lines, _) = lines::point_into_text(&mut program);
+    let table = link::weights_info(&object.weights);
+    let whole = codegen::compile(
+        &program.module,
+        &info,
+        &program.weights,
+        target,
+        lines,
+        Some(&table),
+    )?;
+    Ok(whole.bytes)
 }
 
 /// Whether the tensors of a module have their places already.

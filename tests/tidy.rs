@@ -236,29 +236,38 @@ fn check_borders(source: &Source) -> Vec<String> {
     faults
 }
 
-/// Codes are the first string of `Diagnostic::error(…)` and `Diagnostic::warning(…)`.
+/// Every code that sources hand to a function with a parameter `code` is explained, and every explanation is of one.
 fn check_codes() -> Vec<String> {
+    let sources: Vec<Source> = sources()
+        .into_iter()
+        .filter(|source| !source.name.ends_with("tests.rs"))
+        .collect();
+    let takers: BTreeSet<(String, usize)> = sources
+        .iter()
+        .flat_map(|source| code_takers(&source.text))
+        .collect();
     let mut faults = Vec::new();
     let mut used = BTreeSet::new();
-    for source in sources() {
-        for start in ["Diagnostic::error(", "Diagnostic::warning(", "self.error("] {
-            for piece in source.text.split(start).skip(1) {
-                let Some(rest) = piece.trim_start().strip_prefix('"') else {
-                    continue;
-                };
-                let code = rest.split('"').next().unwrap_or_default().to_string();
-                if code.chars().all(|c| c.is_ascii_lowercase() || c == '-')
-                    && used.insert(code.clone())
-                {
-                    let is_explained = EXPLANATIONS.iter().any(|(name, _)| *name == code);
-                    if !is_explained {
-                        faults.push(format!(
-                            "{}: the code `{code}` is not in explain.rs",
-                            source.name
-                        ));
-                    }
+    for source in &sources {
+        for (name, at) in &takers {
+            for code in codes_given(&source.text, name, *at) {
+                let is_explained = EXPLANATIONS.iter().any(|(name, _)| *name == code);
+                if used.insert(code.clone()) && !is_explained {
+                    faults.push(format!(
+                        "{}: the code `{code}` is not in explain.rs",
+                        source.name
+                    ));
                 }
             }
+        }
+    }
+    for (code, _) in EXPLANATIONS {
+        let quoted = format!("\"{code}\"");
+        let is_said = |source: &Source| {
+            source.name != "src/syntax/explain.rs" && source.text.contains(&quoted)
+        };
+        if !sources.iter().any(is_said) {
+            faults.push(format!("src/syntax/explain.rs: nothing says `{code}`"));
         }
     }
     let is_sorted = EXPLANATIONS.windows(2).all(|pair| pair[0].0 < pair[1].0);
@@ -266,4 +275,76 @@ fn check_codes() -> Vec<String> {
         faults.push("src/syntax/explain.rs: the codes are not in order".into());
     }
     faults
+}
+
+/// The functions with a parameter `code: &'static str`, and how many arguments stand before it.
+fn code_takers(text: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for piece in text.split("fn ").skip(1) {
+        let Some((name, rest)) = piece.split_once('(') else {
+            continue;
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = name.split('<').next().unwrap_or_default();
+        if !name.chars().all(is_name) {
+            continue;
+        }
+        let params = arguments(rest);
+        let others = params.iter().filter(|param| !param.ends_with("self"));
+        if let Some(at) = others
+            .clone()
+            .position(|param| *param == "code: &'static str")
+        {
+            found.push((name.to_string(), at));
+        }
+    }
+    found
+}
+
+/// The literals that calls of a function have at a position.
+fn codes_given(text: &str, name: &str, at: usize) -> Vec<String> {
+    let mut codes = Vec::new();
+    let start = format!("{name}(");
+    for (place, _) in text.match_indices(&start) {
+        let before = text[..place].chars().next_back();
+        if before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+            continue;
+        }
+        let args = arguments(&text[place + start.len()..]);
+        let literal = args
+            .get(at)
+            .and_then(|arg| arg.strip_prefix('"')?.strip_suffix('"'));
+        if let Some(code) = literal
+            && code.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+        {
+            codes.push(code.to_string());
+        }
+    }
+    codes
+}
+
+/// The parts between commas up to the parenthesis that closes them.
+fn arguments(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut from, mut in_text) = (0, 0, false);
+    let mut was_escape = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' if !was_escape => in_text = !in_text,
+            _ if in_text => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth == 0 => {
+                parts.push(text[from..at].trim());
+                break;
+            }
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(text[from..at].trim());
+                from = at + 1;
+            }
+            _ => {}
+        }
+        was_escape = c == '\\' && !was_escape;
+    }
+    parts
 }

@@ -9,6 +9,7 @@ use super::Exit;
 use super::report::{Failure, Session, write_stdout};
 use crate::codegen::{Cpu, Target};
 use crate::driver::{self, Artefact, PIPELINE, Stage};
+use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::syntax::{Module, print};
 
@@ -18,7 +19,7 @@ pub struct Args {
     /// The program: text, an ONNX file, or a shared object that irc made; `-` is stdin
     #[arg(value_name = "FILE")]
     file: String,
-    /// Where the result goes; several kinds go beside it with their own suffixes
+    /// Where the result goes, `-` is stdout for one kind of text; several kinds go beside it with their own suffixes
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to make: ir, loops, scheduled, clif, asm, obj, so, h
@@ -156,7 +157,13 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         let manifest: serde_json::Value = manifest.unwrap_or_default();
         session.say(&super::info::describe_kernels(&manifest["kernels"]));
     }
-    if args.output.is_none() && args.emit.len() == 1 && args.emit[0].is_text() {
+    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    let is_one_text = args.emit.len() == 1 && args.emit[0].is_text();
+    if to_stdout && !is_one_text {
+        let message = "only one kind of text can go to stdout";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    if is_one_text && (to_stdout || args.output.is_none()) {
         write_stdout(text(args.emit[0], &artefact, &stages).as_bytes())?;
         return Ok(Exit::Good);
     }
@@ -165,7 +172,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         .clone()
         .unwrap_or_else(|| default_output(&args.file));
     let mut outputs = Outputs::default();
-    let outcome = write_all(&args, &output, &artefact, &stages, &mut outputs);
+    let outcome = write_all(&args, &output, &artefact, &stages, &lib, &mut outputs);
     match outcome.and_then(|()| outputs.keep()) {
         Ok(()) => Ok(Exit::Good),
         Err(fault) => Ok(session.show_fault(&fault)),
@@ -183,6 +190,7 @@ fn write_all(
     output: &Path,
     artefact: &Artefact,
     stages: &Stages,
+    lib: &Library,
     outputs: &mut Outputs,
 ) -> Result<(), driver::Fault> {
     for &kind in &args.emit {
@@ -194,7 +202,10 @@ fn write_all(
         };
         match kind {
             Kind::So => write_library(args, &path, artefact, outputs)?,
-            Kind::Obj => outputs.write(&path, |out| put(out, &artefact.object.bytes))?,
+            Kind::Obj => {
+                let bytes = driver::whole_object(artefact, &args.cpu, lib)?;
+                outputs.write(&path, |out| put(out, &bytes))?;
+            }
             _ => outputs.write(&path, |out| {
                 put(out, text(kind, artefact, stages).as_bytes())
             })?,

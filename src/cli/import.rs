@@ -13,7 +13,7 @@ pub struct Args {
     /// The model; `-` is stdin
     #[arg(value_name = "MODEL")]
     file: String,
-    /// Where the text goes; weights go beside it as `.safetensors`. Without it the text goes to stdout, without weights
+    /// Where the text goes; weights go beside it as `.safetensors`. Without it, and for `-`, the text goes to stdout, without weights
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -26,9 +26,9 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Ok(program) => program,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
-    let Some(output) = args.output else {
+    let Some(output) = args.output.filter(|path| path != Path::new("-")) else {
         if !program.weights.is_empty() {
-            session.say("note: the weights are not written without `-o`\n");
+            session.say("note: the weights are not written without `-o FILE`\n");
         }
         write_stdout(print(&program.module).as_bytes())?;
         return Ok(Exit::Good);

@@ -138,7 +138,7 @@ fn describe(facts: &Value) -> String {
         }
         if let Some(returns) = func["returns"]
             .as_str()
-            .filter(|_| func["outputs"].is_null())
+            .filter(|returns| func["outputs"].is_null() && !returns.is_empty())
         {
             let _ = writeln!(res, "  -> {returns}");
         }
@@ -149,6 +149,9 @@ fn describe(facts: &Value) -> String {
                     let _ = writeln!(res, "  {dim} {words} {}", facts[key]);
                 }
             }
+        }
+        if !func["workspace"].is_null() {
+            let _ = writeln!(res, "  workspace: {} bytes", text(&func["workspace"]));
         }
         for (op, count) in func["operators"].as_object().into_iter().flatten() {
             let _ = writeln!(res, "  {count:>6} {op}");

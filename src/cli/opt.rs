@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::report::{Failure, Session, write_file, write_stdout};
+use super::report::{Failure, Session, write_file, write_output, write_stdout};
 use super::{Exit, list};
 use crate::codegen::Target;
 use crate::driver::{self, PIPELINE};
@@ -27,7 +27,7 @@ pub struct Args {
     /// List the passes
     #[arg(long)]
     list: bool,
-    /// Where the text goes
+    /// Where the text goes; stdout without it, and for `-`
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -94,9 +94,6 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         return Err(failure);
     }
     let text = print(&program.module);
-    match args.output {
-        Some(path) => write_file(&path, text.as_bytes())?,
-        None => write_stdout(text.as_bytes())?,
-    }
+    write_output(args.output.as_deref(), text.as_bytes())?;
     Ok(Exit::Good)
 }

@@ -1,7 +1,7 @@
 //! `irc print`: a program as text, for irc or for Apache TVM, with more or fewer annotations.
 
 use super::Exit;
-use super::report::{Failure, Session, has_error, read_bytes, write_file, write_stdout};
+use super::report::{Failure, Session, has_error, read_bytes, write_output};
 use crate::check::{self, FuncInfo, Info, Type, type_to_expr};
 use crate::codegen::Target;
 use crate::driver::{self, Fault, FileKind};
@@ -27,7 +27,7 @@ pub struct Args {
     /// Which annotations graph functions have: on every binding, in signatures, nowhere; as written without this
     #[arg(long, value_name = "WHICH", value_parser = ["all", "sig", "none"])]
     types: Option<String>,
-    /// Where the text goes
+    /// Where the text goes; stdout without it, and for `-`
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -55,10 +55,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Dialect::Irc
     };
     let text = print_with(&module, &PrintOptions { dialect });
-    match args.output {
-        Some(path) => write_file(&path, text.as_bytes())?,
-        None => write_stdout(text.as_bytes())?,
-    }
+    write_output(args.output.as_deref(), text.as_bytes())?;
     Ok(Exit::Good)
 }
 

@@ -206,6 +206,17 @@ pub fn write_stdout(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// Writes a result to the file that `-o` names; `-`, and no `-o`, is stdout.
+///
+/// # Errors
+/// As [`write_file`] and [`write_stdout`].
+pub fn write_output(path: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
+    match path.filter(|path| *path != Path::new("-")) {
+        Some(path) => write_file(path, bytes),
+        None => write_stdout(bytes),
+    }
+}
+
 /// Writes a file whole or not at all.
 ///
 /// # Errors

@@ -180,8 +180,17 @@ impl Output<'_> {
         let object = &mut self.product.object;
         object.append_section_data(id, section.data.slice(), align);
         for relocation in section.relocations {
+            let mut addend = relocation.addend;
             let symbol = match relocation.target {
-                DwarfTarget::Symbol(symbol) => self.symbols[symbol],
+                DwarfTarget::Symbol(symbol) => {
+                    // By section and offset: an exported symbol might be replaced by another library's.
+                    let object = &mut self.product.object;
+                    let symbol = object.symbol(self.symbols[symbol]);
+                    let (place, section) = (symbol.value, symbol.section.id());
+                    let section = section.ok_or("a function is not in the object")?;
+                    addend += place as i64;
+                    object.section_symbol(section)
+                }
                 DwarfTarget::Section(target) => {
                     let target = self.section(target.name(), SectionKind::Debug);
                     self.product.object.section_symbol(target)
@@ -199,7 +208,7 @@ impl Output<'_> {
             let relocation = Relocation {
                 offset: relocation.offset as u64,
                 symbol,
-                addend: relocation.addend,
+                addend,
                 flags,
             };
             self.product.object.add_relocation(id, relocation)?;

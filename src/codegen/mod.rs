@@ -26,6 +26,9 @@ pub use object::{Assembled, Assembler, Region};
 
 pub use crate::target::{Cpu, Target};
 
+use std::collections::BTreeMap;
+
+use cranelift_module::{DataDescription, Linkage};
 use irc_syntax::{Diagnostic, FuncKind, Module};
 
 use crate::check::Info;
@@ -58,6 +61,8 @@ pub struct Object {
 
 /// Compiles a planned module; spans of its statements that point into the program's text become line tables.
 ///
+/// The weights stay outside, for irc's linker to place, unless `own_weights` gives the table `irc_weights_info`.
+///
 /// # Errors
 /// What the module asks for and code generation cannot do, one diagnostic each.
 pub fn compile(
@@ -66,6 +71,7 @@ pub fn compile(
     weights: &Weights,
     target: &Target,
     lines: debug::Lines,
+    own_weights: Option<&[u8]>,
 ) -> Result<Object, Vec<Diagnostic>> {
     let mut asm = Assembler::new(target).map_err(|fault| vec![fault])?;
     asm.lines = lines.into();
@@ -82,6 +88,7 @@ pub fn compile(
         table: Vec::new(),
         cpu: target.cpu,
         helpers: Vec::new(),
+        workspaces: BTreeMap::new(),
     };
     let inner = host::inner_functions(module);
     for func in module.funcs().filter(|func| func.kind == FuncKind::Graph) {
@@ -101,15 +108,19 @@ pub fn compile(
     if !faults.is_empty() {
         return Err(faults);
     }
-    let table = program.table;
+    let (table, workspaces) = (program.table, program.workspaces);
     runtime::define(&mut asm).map_err(|fault| vec![fault])?;
     let placed: Vec<Weight> = table
         .iter()
         .filter_map(|name| weights.get(name))
         .cloned()
         .collect();
+    if let Some(info) = own_weights {
+        place_weights(&mut asm, &placed, info).map_err(|fault| vec![fault])?;
+    }
     let regions = std::mem::take(&mut asm.regions);
-    let facets = entry::Facets::new(module, target, &placed, &regions);
+    let mut facets = entry::Facets::new(module, target, &placed, &regions);
+    facets.workspaces = workspaces;
     let interface = entry::define(&mut asm, module, info, &facets)?;
     let done = asm.finish()?;
     Ok(Object {
@@ -121,4 +132,27 @@ pub fn compile(
         clif: done.clif,
         asm: done.asm,
     })
+}
+
+/// Puts the weights into the object itself, with what irc's linker would define for them.
+fn place_weights(asm: &mut Assembler, weights: &[Weight], info: &[u8]) -> Result<(), Diagnostic> {
+    let mut table = DataDescription::new();
+    table.define(vec![0; 8 * weights.len().max(1)].into_boxed_slice());
+    table.set_align(8);
+    for (at, weight) in weights.iter().enumerate() {
+        let id = asm.declare_data(&format!("irc.weight.{at}"), Linkage::Local, false)?;
+        let mut data = DataDescription::new();
+        data.define(weight.bytes().to_vec().into_boxed_slice());
+        data.set_align(64);
+        asm.define_data(id, &data)?;
+        let address = asm.data_in_data(id, &mut table);
+        table.write_data_addr(8 * at as u32, address, 0);
+    }
+    let id = asm.declare_data("irc_weights", Linkage::Local, true)?;
+    asm.define_data(id, &table)?;
+    let mut data = DataDescription::new();
+    data.define(info.to_vec().into_boxed_slice());
+    data.set_align(8);
+    let id = asm.declare_data("irc_weights_info", Linkage::Local, false)?;
+    asm.define_data(id, &data)
 }

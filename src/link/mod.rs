@@ -116,6 +116,11 @@ pub fn write_shared(parts: &Parts<'_>, out: &mut dyn Write) -> Result<(), LinkEr
     Ok(buffer.flush()?)
 }
 
+/// The table `irc_weights_info` of weights that lie in the object itself.
+pub fn weights_info(weights: &[Weight]) -> Vec<u8> {
+    params::Layout::new(weights).info(None)
+}
+
 /// Writes the weights as the file that a library with [`WeightPlace::Sidecar`] looks for beside itself.
 ///
 /// # Errors

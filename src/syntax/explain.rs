@@ -176,6 +176,25 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          in the interpreter: `irc run --interp`.",
     ),
     (
+        "onnx-external-data",
+        "A tensor keeps its data in another file, and what the model says of that file cannot be \
+         followed: its name leads out of the model's folder, or the range is not inside it.",
+    ),
+    (
+        "onnx-invalid",
+        "The ONNX model contradicts itself: a value that nothing makes, a name that is made twice, \
+         an attribute of the wrong kind. The message names the node or value, and both facts.",
+    ),
+    (
+        "onnx-tensor",
+        "The data of a tensor in the ONNX model are not what its type and extents ask for.",
+    ),
+    (
+        "onnx-unreadable",
+        "The file is not a complete ONNX model: it ends early, or its bytes are no such message. \
+         A copy that was interrupted, or a page that was saved in its place, looks like this.",
+    ),
+    (
         "onnx-unsupported",
         "The ONNX model uses an operator, attribute or type that irc does not import. All of them \
          are listed with the nodes that use them.",

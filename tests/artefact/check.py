@@ -167,6 +167,7 @@ class Checks:
         assert [slot["shape"] for slot in main["inputs"]] == [["n", 4], ["n", "m"]]
         assert [slot["shape"] for slot in main["outputs"]] == [["n", 3], ["n"]]
         assert main["dims"]["n"]["max"] == 64
+        assert "workspace" in main and manifest["kernels"]["regions"] >= 0
         info = subprocess.run([IRC, "info", "--json", self.so], capture_output=True, text=True, check=True)
         assert json.loads(info.stdout) == manifest
 
@@ -192,6 +193,14 @@ class Checks:
         assert is_right(net.main(x, y), x, y)
         kind, text = refusal(net.load_params, str(HERE / "net.ir"))
         assert kind == "ValueError" and "net.ir" in text, text
+
+    def check_objects_are_whole(self):
+        """Another linker makes a library of `--emit obj`, weights included."""
+        net = build(self.folder / "object", "--emit", "obj").rename(self.folder / "object" / "net.o")
+        linked = net.with_name("linked.so")
+        subprocess.run(["cc", "-shared", net.name, "-o", linked.name, "-lm"], cwd=net.parent, check=True)
+        x, y = x_and_y()
+        assert is_right(tvm_ffi.load_module(str(linked)).main(x, y), x, y)
 
     def check_no_library_is_needed(self):
         with open("/proc/self/maps") as maps:

@@ -1,10 +1,11 @@
 //! `tests/cli`: commands and what they say.
 //!
 //! A `file NAME` part is written to an empty folder; a `run irc …` part holds what the command wrote to stdout and then
-//! to stderr, and `[exit N]` when that is not 0. An `is NAME` part holds a file as it is after the commands.
+//! to stderr, and `[exit N]` when that is not 0. An `is NAME` part holds a file as it is after the commands before it,
+//! `lists` the names of all files then. `copy NAME PATH` takes a file of the repository.
 
-use super::Outcome;
 use super::sections::{Case, Part};
+use super::{Outcome, files_below, root};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -35,16 +36,32 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
                     .map_err(|error| error.to_string())?;
                 Part::new(&part.label, &text)
             }
+            "copy" => {
+                let (name, from) = rest.split_once(' ').ok_or("`copy NAME PATH`")?;
+                std::fs::copy(root().join(from), folder.join(name))
+                    .map_err(|error| format!("{from}: {error}"))?;
+                part.clone()
+            }
+            "lists" => Part::new("lists", &list(&folder)),
             "run" => Part::new(&part.label, &run_command(rest, &folder)?),
             "" => part.clone(),
             kind => {
                 return Err(format!(
-                    "no part is called `{kind}`; there are `file`, `run` and `is`"
+                    "no part is called `{kind}`; there are `file`, `copy`, `run`, `is` and `lists`"
                 ));
             }
         });
     }
     Ok(parts)
+}
+
+/// The names below a folder, one a line.
+fn list(folder: &Path) -> String {
+    files_below(folder)
+        .iter()
+        .filter_map(|path| path.strip_prefix(folder).ok())
+        .map(|path| format!("{}\n", path.display()))
+        .collect()
 }
 
 fn run_command(command: &str, folder: &Path) -> Result<String, String> {

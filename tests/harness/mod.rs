@@ -29,13 +29,14 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 11] = [
+const KINDS: [(&str, &str, Runner); 12] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
     ("check", "ir", check::run),
     ("onnx", "ir", onnx::run),
     ("opt", "ir", opt::run),
+    ("sched", "ir", opt::run_sched),
     ("interp", "ir", programs::run_interp),
     ("codegen", "ir", programs::run_codegen),
     ("kernel", "vir", kernel::run),

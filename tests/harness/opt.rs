@@ -1,14 +1,17 @@
 //! `tests/opt/<pass>`: a module, and what the pass of that name makes of it.
 //!
 //! The directive `passes: a, b` names others. An `unchanged` part says that the pass leaves the module alone; a
-//! `refused` part holds what it said.
+//! `refused` part holds what it said. `tests/sched/<primitive>` is the same for the automatic schedule, for the
+//! instruction set that the directive `cpu` names. With a directive `sizes`, `main` computes the same before and after.
 
 use super::Outcome;
 use super::laws::parse_clean;
-use super::native::LIBRARY;
+use super::native::{self, LIBRARY, agree, interpret};
+use super::programs::all_sizes;
 use super::sections::{Case, Part};
 use irc::opt::{Changed, Pass, PassCx, find_pass, run_passes};
-use irc::syntax::{Format, SourceMap, parse, print, render};
+use irc::syntax::{Format, Module, SourceMap, parse, print, render};
+use irc::target::Target;
 use irc::tensor::Weights;
 use std::path::Path;
 
@@ -20,6 +23,26 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
         .unwrap_or_default()
         .to_string_lossy();
     let names = case.directive("passes").unwrap_or(&folder);
+    run_named(case, names, &Target::native())
+}
+
+/// Schedules the functions of the first part; the second is what came out.
+pub fn run_sched(case: &Case, _path: &Path) -> Outcome {
+    let name = case.directive("cpu").unwrap_or("x86-64-v3");
+    let cpu = native::CPUS.iter().find(|(_, known)| *known == name);
+    let (cpu, _) = *cpu.ok_or_else(|| format!("there is no instruction set `{name}`"))?;
+    let target = Target {
+        cpu,
+        ..Target::native()
+    };
+    run_named(
+        case,
+        case.directive("passes").unwrap_or("schedule"),
+        &target,
+    )
+}
+
+fn run_named(case: &Case, names: &str, target: &Target) -> Outcome {
     let passes: Vec<&Pass> = names
         .split(", ")
         .map(|name| find_pass(name).ok_or_else(|| format!("there is no pass `{name}`")))
@@ -34,11 +57,10 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
             Default::default(),
         ));
     }
-    let before = print(&module);
+    let (before, original) = (print(&module), module.clone());
     let library = &*LIBRARY;
     let mut weights = Weights::default();
-    let target = irc::target::Target::native();
-    let mut cx = PassCx::new(library, &mut weights, &target);
+    let mut cx = PassCx::new(library, &mut weights, target);
     let mut has_changed = false;
     let outcome = run_passes(&mut module, &passes, &mut cx, &mut |_, _, changed| {
         has_changed |= changed == Changed::Yes;
@@ -56,7 +78,24 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
         Ok(()) => ("after", after),
     };
     if label == "after" {
+        if case.directive("sizes").is_some() {
+            computes_the_same(case, &original, &module)?;
+        }
         parse_clean(&text).map_err(|fault| format!("the result does not read back\n{fault}"))?;
     }
     Ok(vec![Part::new("", &before), Part::new(label, &text)])
+}
+
+/// Interprets both for all sizes of the section.
+fn computes_the_same(case: &Case, before: &Module, after: &Module) -> Result<(), String> {
+    let info = native::types(before)?;
+    for sizes in all_sizes(case)? {
+        let inputs = native::inputs(&info, "main", &sizes)?;
+        let (wanted, found) = (
+            interpret(before, "main", &inputs)?,
+            interpret(after, "main", &inputs)?,
+        );
+        agree(&found, &wanted).map_err(|why| format!("{sizes:?}: {why}"))?;
+    }
+    Ok(())
 }

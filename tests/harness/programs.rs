@@ -100,7 +100,7 @@ fn describe(compiled: &native::Compiled, cpu: &str, text: &mut String) {
 }
 
 /// The assignments of the directive `sizes`; one without symbols when there is none.
-fn all_sizes(case: &Case) -> Result<Vec<Sizes>, String> {
+pub fn all_sizes(case: &Case) -> Result<Vec<Sizes>, String> {
     let Some(text) = case.directive("sizes") else {
         return Ok(vec![Sizes::new()]);
     };

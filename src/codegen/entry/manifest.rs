@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::describe::{Entry, Form, Kind, Slot};
 use crate::codegen::{Cpu, Region, Target};
-use crate::shape::SymbolFacts;
+use crate::shape::{Dim, SymbolFacts};
 use crate::tensor::Weight;
 
 /// What the manifest says beside the functions.
@@ -21,6 +21,8 @@ pub struct Facets {
     pub n_weights: usize,
     /// Bytes of all of them.
     pub weight_bytes: usize,
+    /// The bytes of the workspace of a call, by function.
+    pub workspaces: BTreeMap<Name, Dim>,
     /// Number of regions marked for the kernel emitter.
     pub n_regions: usize,
     /// Why it refused some of them: the reason, how many, and where the first is.
@@ -51,6 +53,7 @@ impl Facets {
             target: format!("{} {cpu}", target.triple),
             n_weights: weights.len(),
             weight_bytes: weights.iter().map(|weight| weight.bytes().len()).sum(),
+            workspaces: BTreeMap::new(),
             n_regions: regions.len(),
             refused,
         }
@@ -61,7 +64,7 @@ impl Facets {
 pub fn print(entries: &[Entry], facets: &Facets) -> String {
     let functions: serde_json::Map<String, Value> = entries
         .iter()
-        .map(|entry| (entry.name.clone(), function(entry)))
+        .map(|entry| (entry.name.clone(), function(entry, facets)))
         .collect();
     let refused: Vec<Value> = facets
         .refused
@@ -79,7 +82,12 @@ pub fn print(entries: &[Entry], facets: &Facets) -> String {
     .to_string()
 }
 
-fn function(entry: &Entry) -> Value {
+fn function(entry: &Entry, facets: &Facets) -> Value {
+    let workspace = facets.workspaces.get(entry.name.as_str());
+    let workspace = workspace.map_or(json!(0), |bytes| match bytes.as_int() {
+        Some(bytes) => json!(bytes),
+        None => json!(irc_syntax::print_expr(&bytes.to_expr())),
+    });
     let dims: serde_json::Map<String, Value> = entry
         .symbols
         .iter()
@@ -94,6 +102,7 @@ fn function(entry: &Entry) -> Value {
             Form::None => "nothing",
         },
         "dims": dims,
+        "workspace": workspace,
     })
 }
 

@@ -31,6 +31,7 @@ use super::arith::Val;
 use super::lower::{Binding, Extent, Lower, Res, unsupported};
 use super::object::Assembler;
 use crate::check::{Info, Type, body_of, type_from_expr};
+use crate::shape::Dim;
 use crate::tensor::Weights;
 
 use result::{Leaf, flatten_type, has_object};
@@ -50,6 +51,8 @@ pub struct Program<'m> {
     pub cpu: Cpu,
     /// Helper prim_funcs that have been made, by name.
     pub helpers: Vec<String>,
+    /// The bytes of the workspace of a call of each function, over the symbols of its signature.
+    pub workspaces: BTreeMap<Name, Dim>,
 }
 
 /// Where results go.
@@ -380,8 +383,9 @@ impl Host<'_, '_, '_> {
         let mut sizes = Vec::new();
         collect_storages(body, &mut sizes);
         let mut total = Extent::Const(0);
+        let (mut formula, line) = (Dim::int(0), Dim::int(64));
         for (name, size) in sizes {
-            let Ok(dim) = crate::shape::Dim::from_expr(size) else {
+            let Ok(dim) = Dim::from_expr(size) else {
                 continue;
             };
             if !dim
@@ -393,11 +397,17 @@ impl Host<'_, '_, '_> {
             }
             let bytes = self.extent(size)?;
             self.storages.insert(name.clone(), total);
+            let rounded = &(&dim + &Dim::int(63)).floor_div(&line) * &line;
+            formula = &formula + &rounded;
             let rounded = self.round_up(bytes);
             total = self.add_extents(total, rounded);
         }
         if total == Extent::Const(0) {
             return Ok(());
+        }
+        if self.form == Form::Entry {
+            let func = self.func.clone();
+            self.program.workspaces.insert(func, formula);
         }
         let bytes = self.lower.extent(total);
         let name = if self.form == Form::Entry {
@@ -436,7 +446,7 @@ impl Host<'_, '_, '_> {
 
     /// The value of a dim expression.
     fn extent(&mut self, expr: &Expr) -> Res<Extent> {
-        let dim = crate::shape::Dim::from_expr(expr)?;
+        let dim = Dim::from_expr(expr)?;
         if let Some(value) = dim.as_int() {
             return Ok(Extent::Const(value));
         }
