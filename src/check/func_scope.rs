@@ -49,6 +49,12 @@ impl FuncScope {
         self.info.vars.get(name)
     }
 
+    /// Whether a name is that of an integer rather than of a tensor.
+    fn is_symbol(&self, name: &Name) -> bool {
+        self.var(name)
+            .is_none_or(|ty| matches!(ty, Type::Scalar(dtype) if dtype.is_int()))
+    }
+
     /// Binds a name to a type, in place of what it had.
     pub fn define(&mut self, name: &Name, ty: Type) {
         self.taken.insert(name.clone());
@@ -104,6 +110,13 @@ impl Scope for FuncScope {
                     _ => Type::Any,
                 }
             }
+            // Arithmetic of extents; that of tensors is no operator by itself after `normalize`.
+            ExprKind::Unary { .. } | ExprKind::Binary { .. } => match Dim::from_expr(expr) {
+                Ok(dim) if dim.symbols().iter().all(|name| self.is_symbol(name)) => {
+                    Type::Scalar(DType::I64)
+                }
+                _ => Type::Any,
+            },
             ExprKind::Int(_) => Type::Scalar(DType::I64),
             ExprKind::Float(_) => Type::Scalar(DType::F32),
             ExprKind::Bool(_) => Type::Scalar(DType::Bool),
@@ -114,8 +127,6 @@ impl Scope for FuncScope {
             | ExprKind::Attr { .. }
             | ExprKind::Slice { .. }
             | ExprKind::Dict(_)
-            | ExprKind::Unary { .. }
-            | ExprKind::Binary { .. }
             | ExprKind::IfElse { .. }
             | ExprKind::ListComp { .. }
             | ExprKind::Starred(_) => Type::Any,
@@ -143,6 +154,10 @@ impl Scope for FuncScope {
             self.info.facts.set_any_sign(name);
         }
         dim
+    }
+
+    fn assume_equal(&mut self, a: &Dim, b: &Dim) {
+        self.info.facts.assume_eq(a, b);
     }
 
     fn constant(&self, expr: &Expr) -> Option<Tensor> {

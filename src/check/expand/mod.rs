@@ -442,6 +442,10 @@ impl Scope for Inner<'_> {
         self.scope.facts()
     }
 
+    fn assume_equal(&mut self, a: &Dim, b: &Dim) {
+        self.scope.assume_equal(a, b);
+    }
+
     fn fresh(&mut self, base: &str) -> Dim {
         let dim = self.scope.fresh(base);
         self.note(dim)

@@ -1,9 +1,11 @@
 //! Statements of templates.
 
-use irc_syntax::{Diagnostic, Expr, ExprKind, Stmt, StmtKind};
+use irc_syntax::{BinaryOp, Diagnostic, Expr, ExprKind, Stmt, StmtKind};
 
 use super::eval::fault;
 use super::{Eval, Frame, Machine, Value};
+use crate::check::prim::Scope as _;
+use crate::check::{Type, type_to_expr};
 
 /// How a statement ends.
 pub(super) enum Flow {
@@ -80,13 +82,16 @@ impl<'a> Machine<'_, 'a> {
             },
             StmtKind::Assert { cond, message } => {
                 let value = self.eval(cond, frame, "")?;
-                // What is not decided is left to run time.
-                if value.truth(self.facts()) == Some(false) {
-                    let text = match message {
-                        Some(message) => self.eval(message, frame, "")?,
-                        None => Value::Str("a constraint does not hold".to_string()),
-                    };
-                    return Err(self.constraint(text));
+                match value.truth(self.facts()) {
+                    Some(false) => {
+                        let text = match message {
+                            Some(message) => self.eval(message, frame, "")?,
+                            None => Value::Str("a constraint does not hold".to_string()),
+                        };
+                        return Err(self.constraint(text));
+                    }
+                    None => self.agree_at_run_time(cond, frame)?,
+                    Some(true) => {}
                 }
                 Ok(Flow::Next)
             }
@@ -102,6 +107,29 @@ impl<'a> Machine<'_, 'a> {
                 "this has no meaning in a library function",
             )),
         }
+    }
+
+    /// A constraint that is not decided: that two extents are equal is checked by the program, and holds from here
+    /// on; any other is left to the operators that rest on it.
+    fn agree_at_run_time(&mut self, cond: &Expr, frame: &mut Frame<'a>) -> Eval<()> {
+        let ExprKind::Binary {
+            op: BinaryOp::Eq,
+            lhs,
+            rhs,
+        } = &cond.kind
+        else {
+            return Ok(());
+        };
+        let (lhs, rhs) = (self.eval(lhs, frame, "")?, self.eval(rhs, frame, "")?);
+        let (Some(a), Some(b)) = (lhs.as_dim(), rhs.as_dim()) else {
+            return Ok(());
+        };
+        let shape = Expr::call("R.shape", [Expr::list([a.to_expr()])]);
+        let ty = Type::Shape(Some(vec![b.clone()]));
+        let cast = Expr::call("R.match_cast", [shape, type_to_expr(&ty)]);
+        self.bind(&format!("{}_agree", frame.prefix), cast.at(self.span), ty);
+        self.inner().assume_equal(&a, &b);
+        Ok(())
     }
 
     /// A constraint of a library function that the arguments break; shown at the call.
