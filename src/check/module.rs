@@ -136,6 +136,10 @@ impl<'a> Walk<'a> {
     }
 
     fn run(&mut self, func: &Func) {
+        // Names that are bound further down, too.
+        let mut bound = Vec::new();
+        bound_in(&func.body, &mut bound);
+        self.scope.reserve(bound);
         for name in self.outer {
             self.scope.declare_symbol(name);
         }
@@ -521,6 +525,23 @@ impl<'a> Walk<'a> {
         let params = own.params.into_iter().map(|param| param.1).collect();
         let ret = walk.ret.unwrap_or(Type::Any);
         self.define(&func.name, Type::Func(params, Box::new(ret)));
+    }
+}
+
+/// Names that statements bind.
+fn bound_in(stmts: &[Stmt], names: &mut Vec<Name>) {
+    for stmt in stmts {
+        match &stmt.kind {
+            StmtKind::Assign { target, .. } => {
+                names.extend(irc_syntax::uses::bound_names(target));
+            }
+            StmtKind::If { then, orelse, .. } => {
+                bound_in(then, names);
+                bound_in(orelse, names);
+            }
+            StmtKind::With { body, .. } => bound_in(body, names),
+            _ => {}
+        }
     }
 }
 

@@ -92,6 +92,11 @@ impl<'a> GraphScope<'a> {
         Type::Error
     }
 
+    /// Says that no fresh symbol may have these names.
+    pub(super) fn reserve(&mut self, names: impl IntoIterator<Item = Name>) {
+        self.taken.extend(names);
+    }
+
     pub(super) fn declare_symbol(&mut self, name: &Name) {
         self.taken.insert(name.clone());
         self.symbols.insert(name.clone());

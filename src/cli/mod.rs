@@ -6,7 +6,7 @@
 pub mod build;
 pub mod check;
 mod compare;
-mod data;
+pub mod data;
 pub mod explain;
 mod fault;
 pub mod fmt;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
+use super::data::Data;
 use crate::link;
 use crate::syntax::DType;
 use crate::tensor::{MappedFile, Tensor, count};
@@ -55,6 +56,35 @@ struct Object {
 struct ArrayBody {
     data: *const Any,
     size: i64,
+}
+
+/// An array that the caller owns; nobody ends it.
+#[repr(C)]
+struct Array {
+    head: Object,
+    body: ArrayBody,
+    capacity: i64,
+    deleter: usize,
+}
+
+impl Array {
+    fn over(elements: &[Any]) -> Self {
+        let size = elements.len() as i64;
+        Self {
+            head: Object {
+                references: 1 << 32 | 1,
+                type_index: ARRAY,
+                padding: 0,
+                deleter: None,
+            },
+            body: ArrayBody {
+                data: elements.as_ptr(),
+                size,
+            },
+            capacity: size,
+            deleter: 0,
+        }
+    }
 }
 
 type Entry = unsafe extern "C" fn(*mut c_void, *const Any, i32, *mut Any) -> i32;
@@ -136,29 +166,60 @@ impl Native {
     ///
     /// # Errors
     /// What the function reports, or what cannot be passed.
-    pub fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    pub fn call(&self, func: &str, values: &[Data]) -> Result<Vec<Data>, String> {
         let (params, results) = self
             .slots(func)
             .ok_or_else(|| format!("there is no function `{func}`"))?;
+        // The tensors of all inputs in one row; sequences take several.
+        let inputs: Vec<&Tensor> = values
+            .iter()
+            .flat_map(|value| match value {
+                Data::Tensor(tensor) => std::slice::from_ref(tensor),
+                Data::Seq(items) => items.as_slice(),
+                Data::None => &[],
+            })
+            .collect();
         let mut shapes: Vec<Vec<i64>> = inputs
             .iter()
             .map(|input| input.shape.iter().map(|&extent| extent as i64).collect())
             .collect();
-        let texts: Vec<Vec<StringElement>> = inputs.iter().map(string_elements).collect();
+        let texts: Vec<Vec<StringElement>> =
+            inputs.iter().map(|input| string_elements(input)).collect();
         let tensors: Vec<DlTensor> = inputs
             .iter()
             .zip(&mut shapes)
             .zip(&texts)
             .map(|((input, shape), texts)| dl_tensor(input, shape, texts))
             .collect();
+        let mut rest = tensors.iter();
+        let mut arrays: Vec<(Vec<Any>, Option<Box<Array>>)> = Vec::new();
         let mut args = Vec::new();
-        for (i, (input, tensor)) in inputs.iter().zip(&tensors).enumerate() {
-            let is_scalar = params.get(i).is_some_and(|param| param.kind == "scalar");
-            args.push(if is_scalar {
-                scalar(input)
-            } else {
-                by_pointer(tensor)
+        for (value, param) in values.iter().zip(&params) {
+            args.push(match value {
+                Data::Tensor(tensor) if param.kind == "scalar" => {
+                    rest.next();
+                    scalar(tensor)
+                }
+                Data::Tensor(_) => rest.next().map(by_pointer).unwrap_or_default(),
+                Data::Seq(items) => {
+                    let elements = rest.by_ref().take(items.len()).map(by_pointer).collect();
+                    arrays.push((elements, None));
+                    Any::default()
+                }
+                Data::None => Any::default(),
             });
+        }
+        // Their addresses are taken when all are where they stay.
+        let sequences = values
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| matches!(value, Data::Seq(_)));
+        for ((at, _), (elements, array)) in sequences.zip(&mut arrays) {
+            let array = array.insert(Box::new(Array::over(elements)));
+            if let Some(arg) = args.get_mut(at) {
+                arg.type_index = ARRAY;
+                arg.value = std::ptr::from_ref(array.as_ref()) as u64;
+            }
         }
         let mut result = Any::default();
         // SAFETY: the signature is that of every entry; arguments outlive the call.
@@ -272,12 +333,12 @@ fn scalar(tensor: &Tensor) -> Any {
 ///
 /// # Safety
 /// `result` was written by an entry, and nobody else owns it.
-unsafe fn take_results(result: Any, slots: &[Slot], is_list: bool) -> Result<Vec<Tensor>, String> {
+unsafe fn take_results(result: Any, slots: &[Slot], is_list: bool) -> Result<Vec<Data>, String> {
     let object = result.value as *mut Object;
-    // SAFETY: by contract these are a tensor or an array of tensors; the layouts are TVM-FFI's.
+    // SAFETY: by contract these are tensors, arrays of tensors, or arrays of both; the layouts are TVM-FFI's.
     unsafe {
         let res = match result.type_index {
-            0 => return Ok(Vec::new()),
+            0 if slots.is_empty() => return Ok(Vec::new()),
             ARRAY if is_list => {
                 let copy = |(i, value): (usize, &Any)| copy_value(value, slots.get(i));
                 items(&result).iter().enumerate().map(copy).collect()
@@ -288,7 +349,9 @@ unsafe fn take_results(result: Any, slots: &[Slot], is_list: bool) -> Result<Vec
             return res;
         }
         // The only reference is ours: 3 ends the object and frees it.
-        if let Some(deleter) = (*object).deleter {
+        if !object.is_null()
+            && let Some(deleter) = (*object).deleter
+        {
             deleter(object, 3);
         }
         res
@@ -303,24 +366,36 @@ unsafe fn items(value: &Any) -> &[Any] {
     // SAFETY: the head is followed by where the elements are, and their number.
     unsafe {
         let body = &*(value.value as *const Object).add(1).cast::<ArrayBody>();
-        std::slice::from_raw_parts(body.data, body.size as usize)
+        match body.size {
+            0 => &[],
+            n => std::slice::from_raw_parts(body.data, n as usize),
+        }
     }
 }
 
 /// # Safety
 /// `value` is a result that lives.
-unsafe fn copy_value(value: &Any, slot: Option<&Slot>) -> Result<Tensor, String> {
-    // SAFETY: strings come as nested arrays, as deep as their rank; others as tensors.
+unsafe fn copy_value(value: &Any, slot: Option<&Slot>) -> Result<Data, String> {
+    // SAFETY: strings come as nested arrays, as deep as their rank, sequences as arrays, others as tensors.
     unsafe {
         match slot {
-            _ if value.type_index == TENSOR => copy_tensor(value.value as *mut Object, slot),
-            Some(slot) if slot.dtype == Some(DType::Str) => {
+            _ if value.type_index == TENSOR => {
+                copy_tensor(value.value as *mut Object, slot).map(Data::Tensor)
+            }
+            Some(slot) if slot.kind == "tensor" && slot.dtype == Some(DType::Str) => {
                 let mut shape = vec![0; slot.rank];
                 let mut strings = Vec::new();
                 copy_strings(value, 0, &mut shape, &mut strings)?;
                 Tensor::from_strings(shape, strings)
+                    .map(Data::Tensor)
                     .ok_or_else(|| "arrays of strings differ in length".to_owned())
             }
+            _ if value.type_index == ARRAY => {
+                let copy = |item: &Any| copy_tensor(item.value as *mut Object, slot);
+                let items = items(value).iter().map(copy);
+                items.collect::<Result<_, _>>().map(Data::Seq)
+            }
+            _ if value.type_index == 0 => Ok(Data::None),
             _ => Err(format!("a result is of type {}", value.type_index)),
         }
     }

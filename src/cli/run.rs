@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::Exit;
 use super::build::parse_cpu;
 use super::compare::{Tolerance, compare};
+use super::data::{self, Data, Form};
 use super::native::{Native, Slot};
 use super::report::{Failure, Session, read_bytes, write_file, write_stdout};
-use super::{Exit, data};
 use crate::check::{Info, Type, check};
 use crate::codegen::Target;
 use crate::codegen::entry::result_names;
 use crate::driver::{self, FileKind, Program, has_error};
-use crate::interp::{Value, run_func};
+use crate::interp::{RunError, Value, run_func};
 use crate::library::Library;
 use crate::link::WeightPlace;
 use crate::syntax::{DType, parse_expr_str};
@@ -31,7 +32,7 @@ pub struct Args {
     /// The function to call
     #[arg(long, value_name = "NAME", default_value = "main")]
     function: String,
-    /// An input: `x=@x.npy`, `x=@x.pb`, `x=[[1, 2], [3, 4]]`, `x="text"`, or a number for a scalar
+    /// An input: `x=@x.npy`, `x=@x.pb`, `x=[[1, 2], [3, 4]]`, `x="text"`, a number for a scalar, `x=[1];[2, 3]` for a sequence, or `None`
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
     /// A folder with input_0.pb… and output_0.pb…, or one with such folders
@@ -135,7 +136,7 @@ impl Engine {
         })
     }
 
-    fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
+    fn call(&self, func: &str, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
         let results = match self {
             Self::Native(native) => native.call(func, inputs),
             Self::Interp(interp) => interp.call(func, inputs),
@@ -172,13 +173,13 @@ impl Interp {
         Some((inputs, results))
     }
 
-    fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    fn call(&self, func: &str, inputs: &[Data]) -> Result<Vec<Data>, String> {
         let info = self
             .info
             .funcs
             .get(func)
             .ok_or("there is no such function")?;
-        let mut args: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
+        let mut args: Vec<Value> = inputs.iter().map(to_value).collect();
         for (name, _) in info.params.iter().skip(info.num_input) {
             let weight = self.program.weights.get(name.as_str());
             let weight = weight.ok_or_else(|| format!("the weight `{name}` is missing"))?;
@@ -190,10 +191,33 @@ impl Interp {
             Value::Tuple(items) => items,
             value => vec![value],
         };
-        let tensors = items.iter().map(|item| item.to_tensor(None));
-        let tensors: Result<Vec<Tensor>, _> = tensors.collect();
-        tensors.map_err(|error| error.to_string())
+        let results: Result<Vec<Data>, _> = items.iter().map(from_value).collect();
+        results.map_err(|error| error.to_string())
     }
+}
+
+fn to_value(data: &Data) -> Value {
+    match data {
+        Data::Tensor(tensor) => Value::Tensor(tensor.clone()),
+        Data::Seq(items) => Value::Seq(items.iter().cloned().map(Value::Tensor).collect()),
+        Data::None => Value::None,
+    }
+}
+
+fn from_value(value: &Value) -> Result<Data, RunError> {
+    Ok(match value {
+        Value::None => Data::None,
+        // A tuple inside the results is a sequence that is written out.
+        Value::Seq(items) | Value::Tuple(items) => {
+            let items = items.iter().map(|item| item.to_tensor(None));
+            Data::Seq(items.collect::<Result<_, _>>()?)
+        }
+        value => Data::Tensor(value.to_tensor(None)?),
+    })
+}
+
+fn dtype_of(ty: &Type) -> Option<DType> {
+    ty.as_tensor().and_then(|tensor| tensor.dtype)
 }
 
 fn slot(name: &str, ty: &Type) -> Slot {
@@ -201,6 +225,11 @@ fn slot(name: &str, ty: &Type) -> Slot {
         Type::Tensor(tensor) => ("tensor", tensor.dtype),
         Type::Scalar(dtype) => ("scalar", Some(*dtype)),
         Type::Shape(_) => ("shape", None),
+        Type::Seq(inner) => ("sequence", dtype_of(inner)),
+        Type::Opt(inner) => match &**inner {
+            Type::Seq(inner) => ("optional sequence", dtype_of(inner)),
+            inner => ("optional tensor", dtype_of(inner)),
+        },
         _ => ("value", None),
     };
     Slot {
@@ -219,6 +248,10 @@ fn run_data(
     session: &mut Session,
 ) -> Result<Exit, Failure> {
     let sets = data::find_sets(folder)?;
+    let (params, results) = engine.slots(&args.function)?;
+    let forms =
+        |slots: &[Slot]| -> Vec<Form> { slots.iter().map(|slot| Form::of(&slot.kind)).collect() };
+    let (inputs, outputs) = (forms(&params), forms(&results));
     let mut exit = Exit::Good;
     for set in &sets {
         let tolerance = args
@@ -226,8 +259,9 @@ fn run_data(
             .or_else(|| Tolerance::read(set))
             .or_else(|| Tolerance::read(set.parent()?))
             .unwrap_or_default();
-        let (inputs, wanted) = (data::read(set, "input")?, data::read(set, "output")?);
-        let got = engine.call(&args.function, &inputs)?;
+        let given = data::read(set, "input", &inputs)?;
+        let wanted = data::read(set, "output", &outputs)?;
+        let got = engine.call(&args.function, &given)?;
         let outcome = compare_all(&got, &wanted, tolerance);
         let name = set.file_name().map(Path::new).unwrap_or(set).display();
         match outcome {
@@ -241,14 +275,32 @@ fn run_data(
     Ok(exit)
 }
 
-fn compare_all(got: &[Tensor], wanted: &[Tensor], tolerance: Tolerance) -> Result<(), String> {
+fn compare_all(got: &[Data], wanted: &[Data], tolerance: Tolerance) -> Result<(), String> {
     if got.len() < wanted.len() {
         return Err(format!("{} results, wanted {}", got.len(), wanted.len()));
     }
     for (i, (got, wanted)) in got.iter().zip(wanted).enumerate() {
-        compare(got, wanted, tolerance).map_err(|why| format!("output {i}: {why}"))?;
+        compare_data(got, wanted, tolerance).map_err(|why| format!("output {i}: {why}"))?;
     }
     Ok(())
+}
+
+fn compare_data(got: &Data, wanted: &Data, tolerance: Tolerance) -> Result<(), String> {
+    match (got, wanted) {
+        (Data::Tensor(got), Data::Tensor(wanted)) => compare(got, wanted, tolerance),
+        (Data::Seq(got), Data::Seq(wanted)) => {
+            if got.len() != wanted.len() {
+                let (got, wanted) = (got.len(), wanted.len());
+                return Err(format!("a sequence of {got}, wanted {wanted}"));
+            }
+            for (at, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+                compare(got, wanted, tolerance).map_err(|why| format!("element {at}: {why}"))?;
+            }
+            Ok(())
+        }
+        (Data::None, Data::None) => Ok(()),
+        _ => Err("another kind of value is wanted".to_owned()),
+    }
 }
 
 /// Runs the function on the inputs of the command line.
@@ -263,11 +315,11 @@ fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exi
                 format!("input `{}` is missing: --input {0}=@FILE", param.name),
             )
         })?;
-        inputs.push(read_value(&text, param.dtype)?);
+        inputs.push(read_data(&text, param)?);
     }
     unused(&given, &params)?;
     let got = engine.call(&args.function, &inputs)?;
-    let named: BTreeMap<&str, &Tensor> = results
+    let named: BTreeMap<&str, &Data> = results
         .iter()
         .map(|slot| slot.name.as_str())
         .zip(&got)
@@ -284,14 +336,14 @@ fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exi
     };
     for (name, text) in parse_pairs(&args.saved)? {
         let path = text.strip_prefix('@').unwrap_or(&text);
-        let bytes = print_npy(find(&name)?)
+        let bytes = print_npy(as_tensor(&name, find(&name)?)?)
             .map_err(|error| Failure::new(Exit::Unsupported, error.to_string()))?;
         write_file(Path::new(path), &bytes)?;
     }
     let expected = parse_pairs(&args.expected)?;
     let mut exit = Exit::Good;
     for (name, text) in &expected {
-        let got = find(name)?;
+        let got = as_tensor(name, find(name)?)?;
         let wanted = read_value(text, Some(got.dtype))?;
         if let Err(why) = compare(got, &wanted, args.tol.unwrap_or_default()) {
             session.say(&format!("error: `{name}`: {why}\n"));
@@ -300,19 +352,60 @@ fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exi
     }
     if expected.is_empty() && args.saved.is_empty() {
         let mut text = String::new();
-        for (slot, tensor) in results.iter().zip(&got) {
-            let _ = writeln!(
-                text,
-                "{}: {}{:?} {}",
-                slot.name,
-                tensor.dtype,
-                tensor.shape,
-                head(tensor)
-            );
+        for (slot, value) in results.iter().zip(&got) {
+            show(&mut text, &slot.name, value);
         }
         write_stdout(text.as_bytes())?;
     }
     Ok(exit)
+}
+
+/// The tensor that a result is.
+fn as_tensor<'d>(name: &str, value: &'d Data) -> Result<&'d Tensor, Failure> {
+    match value {
+        Data::Tensor(tensor) => Ok(tensor),
+        Data::Seq(_) | Data::None => Err(Failure::new(
+            Exit::Unsupported,
+            format!("`{name}` is no tensor"),
+        )),
+    }
+}
+
+/// One line a tensor.
+fn show(text: &mut String, name: &str, value: &Data) {
+    match value {
+        Data::Tensor(tensor) => {
+            let (dtype, shape) = (tensor.dtype, &tensor.shape);
+            let _ = writeln!(text, "{name}: {dtype}{shape:?} {}", head(tensor));
+        }
+        Data::Seq(items) => {
+            let _ = writeln!(text, "{name}: a sequence of {}", items.len());
+            for (at, tensor) in items.iter().enumerate() {
+                let (dtype, shape) = (tensor.dtype, &tensor.shape);
+                let _ = writeln!(text, "{name}[{at}]: {dtype}{shape:?} {}", head(tensor));
+            }
+        }
+        Data::None => {
+            let _ = writeln!(text, "{name}: None");
+        }
+    }
+}
+
+/// A value of the command line: `None`, `[1];[2, 3]` for a sequence, or a tensor.
+fn read_data(text: &str, param: &Slot) -> Result<Data, Failure> {
+    let form = Form::of(&param.kind);
+    if form == Form::Tensor {
+        return read_value(text, param.dtype).map(Data::Tensor);
+    }
+    if text == "None" && form != Form::Seq {
+        return Ok(Data::None);
+    }
+    if form == Form::OptTensor {
+        return read_value(text, param.dtype).map(Data::Tensor);
+    }
+    let items = text.split(';').filter(|item| !item.trim().is_empty());
+    let items = items.map(|item| read_value(item.trim(), param.dtype));
+    Ok(Data::Seq(items.collect::<Result<_, _>>()?))
 }
 
 fn unused(given: &BTreeMap<String, String>, params: &[Slot]) -> Result<(), Failure> {

@@ -30,11 +30,13 @@ mod order;
 mod signature;
 mod staged;
 mod tensor;
+mod value;
 pub mod wire;
 
 pub use fault::{Failure, FailureKind};
 pub use import::{Imported, Options, Source, import};
 pub use tensor::{Files, NoFiles};
+pub use value::{Optional, read_optional, read_sequence};
 
 /// The value of a `TensorProto`: test data, as ONNX's backend tests store it.
 ///

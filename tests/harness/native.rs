@@ -4,6 +4,7 @@
 //! shapes, integers and booleans are equal and floats within a tolerance of their dtype.
 
 use irc::check::{Info, Type, check};
+use irc::cli::data::Data;
 use irc::cli::native::Native;
 use irc::codegen::Region;
 use irc::driver::{self, Fault, Program};
@@ -91,7 +92,16 @@ pub fn load(compiled: &Compiled) -> Result<Built, Fault> {
 impl Built {
     /// Calls a function.
     pub fn call(&self, func: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
-        self.native.call(func, inputs)
+        let inputs: Vec<Data> = inputs.iter().cloned().map(Data::Tensor).collect();
+        let mut tensors = Vec::new();
+        for value in self.native.call(func, &inputs)? {
+            match value {
+                Data::Tensor(tensor) => tensors.push(tensor),
+                Data::Seq(items) => tensors.extend(items),
+                Data::None => {}
+            }
+        }
+        Ok(tensors)
     }
 }
 

@@ -146,7 +146,7 @@ pub(super) fn seq_erase(rule: &mut Rule<'_>) -> Typed {
 pub(super) fn seq_at(rule: &mut Rule<'_>) -> Typed {
     let inner = operand(rule)?;
     position(rule)?;
-    Ok(taken_out(rule, inner, "item"))
+    Ok(taken_out(rule, inner, "item_d"))
 }
 
 /// `I.seq_len(s)`
@@ -183,7 +183,7 @@ pub(super) fn seq_concat(rule: &mut Rule<'_>) -> Typed {
     }
     let dims = dims
         .into_iter()
-        .map(|dim| dim.unwrap_or_else(|| rule.scope.fresh("joined")))
+        .map(|dim| dim.unwrap_or_else(|| rule.scope.fresh("joined_d")))
         .collect::<Vec<_>>();
     Ok(Type::Tensor(TensorType {
         dtype,
@@ -228,7 +228,7 @@ pub(super) fn get_value(rule: &mut Rule<'_>) -> Typed {
         return Err(Stop::Silent);
     };
     match rule.scope.type_of(expr) {
-        Type::Opt(inner) => Ok(taken_out(rule, *inner, "value")),
+        Type::Opt(inner) => Ok(taken_out(rule, *inner, "value_d")),
         ty @ (Type::Tensor(_) | Type::Seq(_) | Type::Any) => Ok(ty),
         Type::Error => Err(Stop::Silent),
         ty => Err(wrong(rule, expr, "an optional", &ty)),

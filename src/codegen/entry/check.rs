@@ -14,11 +14,12 @@ use irc_syntax::Diagnostic;
 use super::layout::{
     DIM_BYTES, PARAM_BYTES, SYMBOL_BYTES, any, dim, dl, frame, func, param, symbol,
 };
+use super::object;
 use super::refuse::{emit_kind_name, emit_wrong_dtype, emit_wrong_kind};
 use crate::codegen::Assembler;
 use crate::codegen::runtime::emit::{Emit, define};
-use crate::codegen::runtime::error::{raise, raise_format};
-use crate::codegen::runtime::{ARRAY_TYPE, MAX_BYTES, STRING_WORD, TENSOR_BODY, TENSOR_TYPE, call};
+use crate::codegen::runtime::error::raise_format;
+use crate::codegen::runtime::{ARRAY_TYPE, MAX_BYTES, STRING_WORD, TENSOR_BODY, call};
 
 /// Defines the functions of this file.
 pub fn define_checks(asm: &mut Assembler) -> Result<(), Diagnostic> {
@@ -123,7 +124,7 @@ pub fn define_checks(asm: &mut Assembler) -> Result<(), Diagnostic> {
 }
 
 /// `base + index * bytes`
-fn element(f: &mut Emit<'_>, base: Value, index: Value, bytes: i64) -> Value {
+pub(super) fn element(f: &mut Emit<'_>, base: Value, index: Value, bytes: i64) -> Value {
     let at = f.scale(index, bytes);
     f.add(base, at)
 }
@@ -135,7 +136,7 @@ fn part(f: &mut Emit<'_>, func: Value, frame: Value, which: i32) -> Value {
 }
 
 /// Leaves with the status when it is not 0.
-fn check(f: &mut Emit<'_>, status: Value) {
+pub(super) fn check(f: &mut Emit<'_>, status: Value) {
     f.if_(status, |f| f.ret(&[status]));
 }
 
@@ -256,21 +257,12 @@ fn emit_own_strings(f: &mut Emit<'_>, desc: Value, frame: Value) {
 fn emit_result(f: &mut Emit<'_>, desc: Value, frame: Value, result: Value) {
     let outs = part(f, desc, frame, frame::OUTS);
     let n_out = f.load(desc, func::N_OUT);
-    f.for_(n_out, |f, i| {
-        let out = element(f, outs, i, call::OUT_BYTES);
-        let object = f.load(out, 8);
-        let missing = f.is_zero(object);
-        f.if_(missing, |f| {
-            raise(f, "RuntimeError", "a result was not made");
-            f.ret_status(-1);
-        });
-    });
+    object::emit_results_made(f, desc, outs);
     let form = f.load(desc, func::RESULT);
     let single = f.cmp_int(IntCC::Equal, form, func::RESULT_TENSOR);
     f.if_(single, |f| {
-        let (kind, object) = (f.int(TENSOR_TYPE), f.load(outs, 8));
-        f.store(kind, result, any::TYPE);
-        f.store(object, result, any::VALUE);
+        let object = f.load(outs, 8);
+        object::emit_any(f, object, result);
     });
     let array = f.cmp_int(IntCC::Equal, form, func::RESULT_ARRAY);
     f.if_(array, |f| {
@@ -298,12 +290,20 @@ fn emit_bind(f: &mut Emit<'_>) {
     };
     route(f, param::TENSOR, "irc_check_tensor");
     route(f, param::SHAPE, "irc_check_shape");
+    for kind in [
+        param::SEQ,
+        param::OPT_TENSOR,
+        param::OPT_SEQ,
+        param::ANY_RANK,
+    ] {
+        route(f, kind, "irc_check_object");
+    }
     let status = f.call_i32("irc_check_number", &[desc, frame, index, arg]);
     f.ret(&[status]);
 }
 
 /// The place of the index-th argument of the function.
-fn slot(f: &mut Emit<'_>, desc: Value, frame: Value, index: Value) -> Value {
+pub(super) fn slot(f: &mut Emit<'_>, desc: Value, frame: Value, index: Value) -> Value {
     let argv = part(f, desc, frame, frame::ARGS);
     element(f, argv, index, 16)
 }

@@ -18,6 +18,36 @@ pub enum Kind {
     Scalar(DType),
     /// A shape.
     Shape,
+    /// A sequence of tensors of an element type.
+    Seq(DType),
+    /// A tensor of an element type, or None.
+    OptTensor(DType),
+    /// A sequence, or None.
+    OptSeq(DType),
+    /// A tensor of an element type and any rank.
+    AnyRank(DType),
+}
+
+impl Kind {
+    /// Whether it is passed as an object of the runtime.
+    pub fn is_object(self) -> bool {
+        match self {
+            Self::Seq(_) | Self::OptTensor(_) | Self::OptSeq(_) | Self::AnyRank(_) => true,
+            Self::Tensor(_) | Self::Scalar(_) | Self::Shape => false,
+        }
+    }
+
+    /// The element type of its tensors.
+    fn element(self) -> Option<DType> {
+        match self {
+            Self::Tensor(dtype)
+            | Self::Seq(dtype)
+            | Self::OptTensor(dtype)
+            | Self::OptSeq(dtype)
+            | Self::AnyRank(dtype) => Some(dtype),
+            Self::Scalar(_) | Self::Shape => None,
+        }
+    }
 }
 
 /// What must hold of one dim.
@@ -83,6 +113,14 @@ pub struct Entry {
     pub compound: Vec<Dim>,
 }
 
+impl Entry {
+    /// Whether C can call it: sequences, optionals and tensors of any rank are for TVM-FFI only.
+    pub fn has_c_entries(&self) -> bool {
+        let mut slots = self.inputs.iter().chain(&self.outputs);
+        !slots.any(|slot| slot.kind.is_object())
+    }
+}
+
 impl Slot {
     /// Its type as a reader knows it: `Tensor((n, 4), "float32")`.
     pub fn ty(&self) -> String {
@@ -94,6 +132,10 @@ impl Slot {
             Kind::Tensor(dtype) => format!("Tensor({dims}, \"{dtype}\")"),
             Kind::Scalar(dtype) => dtype.to_string(),
             Kind::Shape => format!("Shape{dims}"),
+            Kind::AnyRank(dtype) => format!("Tensor(\"{dtype}\")"),
+            Kind::Seq(dtype) => format!("Array of Tensor(\"{dtype}\")"),
+            Kind::OptTensor(dtype) => format!("Tensor(\"{dtype}\") or None"),
+            Kind::OptSeq(dtype) => format!("Array of Tensor(\"{dtype}\") or None"),
         }
     }
 
@@ -105,12 +147,16 @@ impl Slot {
             Kind::Scalar(dtype) if dtype.is_float() => param::FLOAT,
             Kind::Scalar(_) => param::INT,
             Kind::Shape => param::SHAPE,
+            Kind::Seq(_) => param::SEQ,
+            Kind::OptTensor(_) => param::OPT_TENSOR,
+            Kind::OptSeq(_) => param::OPT_SEQ,
+            Kind::AnyRank(_) => param::ANY_RANK,
         }
     }
 
     /// The `DLDataType` that callers pass, as 32 bits. Types below a byte come one element a byte.
     pub fn dtype_word(&self) -> i64 {
-        let Kind::Tensor(dtype) = self.kind else {
+        let Some(dtype) = self.kind.element() else {
             return 0;
         };
         let (code, bits) = match dtype {
@@ -123,10 +169,7 @@ impl Slot {
 
     /// Bytes of an element.
     pub fn element_bytes(&self) -> i64 {
-        match self.kind {
-            Kind::Tensor(dtype) => dtype.bytes() as i64,
-            Kind::Scalar(_) | Kind::Shape => 8,
-        }
+        self.kind.element().map_or(8, |dtype| dtype.bytes() as i64)
     }
 }
 
@@ -317,6 +360,9 @@ impl Maker<'_> {
 
     fn slot(&mut self, name: &Name, ty: &Type) -> Result<Slot, Diagnostic> {
         let known: BTreeSet<Name> = self.symbols.keys().cloned().collect();
+        if let Some(kind) = self.object(name, ty)? {
+            return Ok(self.make(name.to_string(), kind, Vec::new(), &known));
+        }
         let (kind, dims) = match ty {
             Type::Tensor(tensor) => self.tensor(name, tensor)?,
             Type::Scalar(dtype) => (Kind::Scalar(*dtype), Vec::new()),
@@ -337,11 +383,31 @@ impl Maker<'_> {
         ty: &Type,
         known: &BTreeSet<Name>,
     ) -> Result<Slot, Diagnostic> {
+        if let Some(kind) = self.object(name, ty)? {
+            return Ok(self.make(name.to_owned(), kind, Vec::new(), known));
+        }
         let Type::Tensor(tensor) = ty else {
             return Err(self.refuse(name, "is a result that is not a tensor"));
         };
         let (kind, dims) = self.tensor(name, tensor)?;
         Ok(self.make(name.to_owned(), kind, dims, known))
+    }
+
+    /// How a value that is described at run time is passed; `None` for others.
+    fn object(&self, name: &str, ty: &Type) -> Result<Option<Kind>, Diagnostic> {
+        let (tensor, kind): (&Type, fn(DType) -> Kind) = match ty {
+            Type::Tensor(tensor) if tensor.ndim.is_none() => (ty, Kind::AnyRank),
+            Type::Seq(inner) => (inner, Kind::Seq),
+            Type::Opt(inner) => match &**inner {
+                Type::Seq(inner) => (inner, Kind::OptSeq),
+                inner => (inner, Kind::OptTensor),
+            },
+            _ => return Ok(None),
+        };
+        match tensor.as_tensor().and_then(|tensor| tensor.dtype) {
+            Some(dtype) if dtype != DType::Str => Ok(Some(kind(dtype))),
+            _ => Err(self.refuse(name, "holds tensors whose dtype cannot be passed")),
+        }
     }
 
     fn tensor(

@@ -67,7 +67,7 @@ pub fn print(entries: &[Entry]) -> String {
         let _ = writeln!(res, "#define NET_{name} {status} /* {kind} */");
     }
     res.push('\n');
-    for entry in entries {
+    for entry in entries.iter().filter(|entry| entry.has_c_entries()) {
         print_entry(&mut res, entry);
     }
     res + TAIL
@@ -121,7 +121,11 @@ fn print_entry(res: &mut String, entry: &Entry) {
 fn c_params(slot: &Slot) -> Vec<String> {
     let name = c_name(slot);
     match slot.kind {
-        Kind::Tensor(_) => vec![format!("const DLTensor *{name}")],
+        Kind::Tensor(_)
+        | Kind::Seq(_)
+        | Kind::OptTensor(_)
+        | Kind::OptSeq(_)
+        | Kind::AnyRank(_) => vec![format!("const DLTensor *{name}")],
         Kind::Scalar(dtype) if dtype.is_float() => vec![format!("double {name}")],
         Kind::Scalar(_) => vec![format!("int64_t {name}")],
         Kind::Shape => vec![

@@ -110,6 +110,14 @@ pub mod param {
     pub const FLOAT: i64 = 3;
     /// A shape.
     pub const SHAPE: i64 = 4;
+    /// A sequence of tensors.
+    pub const SEQ: i64 = 5;
+    /// A tensor or None.
+    pub const OPT_TENSOR: i64 = 6;
+    /// A sequence or None.
+    pub const OPT_SEQ: i64 = 7;
+    /// A tensor of any rank.
+    pub const ANY_RANK: i64 = 8;
 }
 
 /// Bytes of the description of a dim.

@@ -124,6 +124,10 @@ fn slot(slot: &Slot) -> Value {
         Kind::Tensor(dtype) => ("tensor", Some(dtype.name())),
         Kind::Scalar(dtype) => ("scalar", Some(dtype.name())),
         Kind::Shape => ("shape", None),
+        Kind::AnyRank(dtype) => ("tensor", Some(dtype.name())),
+        Kind::Seq(dtype) => ("sequence", Some(dtype.name())),
+        Kind::OptTensor(dtype) => ("optional tensor", Some(dtype.name())),
+        Kind::OptSeq(dtype) => ("optional sequence", Some(dtype.name())),
     };
     json!({ "name": slot.name, "kind": kind, "dtype": dtype, "shape": dims })
 }

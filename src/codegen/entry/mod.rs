@@ -9,11 +9,13 @@ mod describe;
 mod header;
 pub mod layout;
 mod manifest;
+mod object;
 mod refuse;
 mod stub;
 
 pub use describe::{DimRule, Entry, Form, Kind, Slot, result_names};
 pub use manifest::Facets;
+pub use object::emit_any;
 
 use irc_syntax::{Diagnostic, Module};
 
@@ -50,6 +52,7 @@ pub fn define(
 
 fn define_all(asm: &mut Assembler, entries: &[Entry], manifest: &str) -> Result<(), Diagnostic> {
     check::define_checks(asm)?;
+    object::define_objects(asm)?;
     for entry in entries {
         stub::define_entry(asm, entry)?;
     }

@@ -121,6 +121,9 @@ pub fn define_entry(asm: &mut Assembler, entry: &Entry) -> Result<(), Diagnostic
             f.ret_status(0);
         },
     )?;
+    if !entry.has_c_entries() {
+        return Ok(());
+    }
     let (inputs, n_out) = (c_types(&entry.inputs), entry.outputs.len());
     let with = |n: usize| -> Vec<Type> {
         inputs
@@ -221,7 +224,11 @@ fn c_types(inputs: &[Slot]) -> Vec<Type> {
     let mut res = Vec::new();
     for input in inputs {
         match input.kind {
-            Kind::Tensor(_) => res.push(I64),
+            Kind::Tensor(_)
+            | Kind::Seq(_)
+            | Kind::OptTensor(_)
+            | Kind::OptSeq(_)
+            | Kind::AnyRank(_) => res.push(I64),
             Kind::Scalar(dtype) => res.push(if dtype.is_float() { F64 } else { I64 }),
             Kind::Shape => res.extend([I64, I64]),
         }
@@ -246,7 +253,14 @@ fn c_call(f: &mut Emit<'_>, entry: &Entry, n_out: usize) -> (Value, Value, Value
         let value = f.param(next);
         next += 1;
         let (index, value) = match kind {
-            None | Some(Kind::Tensor(_)) => (any::DL_TENSOR, value),
+            None
+            | Some(
+                Kind::Tensor(_)
+                | Kind::Seq(_)
+                | Kind::OptTensor(_)
+                | Kind::OptSeq(_)
+                | Kind::AnyRank(_),
+            ) => (any::DL_TENSOR, value),
             Some(Kind::Scalar(dtype)) => (
                 if dtype.is_float() {
                     any::FLOAT
@@ -389,7 +403,12 @@ fn define_adapter(asm: &mut Assembler, entry: &Entry) -> Result<(), Diagnostic> 
                 let value = f.load(args, 16 * i as i32);
                 values.push(match input.kind {
                     Kind::Scalar(dtype) => f.scalar(value, dtype),
-                    Kind::Tensor(_) | Kind::Shape => value,
+                    Kind::Tensor(_)
+                    | Kind::Shape
+                    | Kind::Seq(_)
+                    | Kind::OptTensor(_)
+                    | Kind::OptSeq(_)
+                    | Kind::AnyRank(_) => value,
                 });
             }
             // The entry has bound the symbols; they lie in the frame that the call record begins.

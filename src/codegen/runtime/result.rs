@@ -13,6 +13,7 @@ use super::emit::{Emit, define as func};
 use super::error::{raise, raise_format};
 use super::{MAX_BYTES, call, state, state_addr};
 use crate::codegen::Assembler;
+use crate::codegen::entry::emit_any;
 use crate::codegen::entry::layout::{self, dl};
 
 /// TVM-FFI's type index of a tensor object.
@@ -244,9 +245,8 @@ fn emit_array_new(f: &mut Emit<'_>) {
     f.for_(n, |f, i| {
         let at = f.scale(i, 16);
         let (from, to) = (f.add(outs, at), f.add(elements, at));
-        let (tensor, kind) = (f.load(from, 8), f.int(TENSOR_TYPE));
-        f.store(kind, to, 0);
-        f.store(tensor, to, 8);
+        let object = f.load(from, 8);
+        emit_any(f, object, to);
     });
     f.ret(&[object]);
 }
