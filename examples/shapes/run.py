@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ask net.so what is drawn in four pictures: python run.py net.so"""
+"""Ask net.so what is drawn in four pictures: python run.py ./net.so"""
 import sys
 
 import numpy as np

@@ -15,7 +15,7 @@ pub struct Args {
     /// The program: text, an ONNX file, or a shared object that irc made; `-` is stdin
     #[arg(value_name = "FILE", required_unless_present = "list")]
     file: Option<String>,
-    /// Passes to run, in this order; all of the pipeline's without it
+    /// Passes to run, in this order; all of the pipeline's without it. Most want the form that `normalize` makes
     #[arg(short, long, value_name = "PASSES", value_delimiter = ',')]
     passes: Vec<String>,
     /// Print the program after these passes to stderr
@@ -76,6 +76,9 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         &lib,
         &mut |pass, module, changed| {
             number += 1;
+            if changed == Changed::No && !args.passes.is_empty() {
+                session.say(&format!("note: `{pass}` changed nothing\n"));
+            }
             if dumped.contains(&pass) {
                 session.say(&format!("# after {pass}\n{}", print(module)));
             }

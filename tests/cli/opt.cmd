@@ -64,6 +64,7 @@ class Module:
     def main(x: R.Tensor((4,), dtype="float32")):
         return R.nn.relu(x)
 # => run irc opt -p normalize,legalize,simplify --dump-dir steps -o out.ir a.ir
+note: `simplify` changed nothing
 # => is steps/02-legalize.ir
 @I.ir_module
 class Module:
