@@ -121,6 +121,14 @@ impl Normalizer<'_> {
                     });
                     value = members;
                 }
+                if kept && let Some(own) = self.own_name(&target, &value) {
+                    let bound = Stmt::assign(Expr::name(&own), value).at(stmt.span);
+                    out.push(Stmt {
+                        trivia: std::mem::take(&mut stmt.trivia),
+                        ..bound
+                    });
+                    value = Expr::name(&own);
+                }
                 let target = if kept {
                     target
                 } else {
@@ -181,6 +189,16 @@ impl Normalizer<'_> {
         } else {
             self.renames.insert(name.clone(), value);
         }
+    }
+
+    /// A name for what a branch computes, where the name that both branches bind has another type: the two differ in shape.
+    fn own_name(&mut self, target: &Expr, value: &Expr) -> Option<Name> {
+        let name = target.as_name().filter(|_| !is_alias(value))?;
+        let Some(ty @ Type::Tensor(_)) = self.info.vars.get(name) else {
+            return None;
+        };
+        let is_known = ty.as_known_tensor().is_some();
+        (!is_known).then(|| self.names.fresh(name))
     }
 
     /// `lv_0`, `lv_1`, … for `lv = cls.f(x)` that gives a tuple: each tensor of it has a name.
