@@ -11,13 +11,14 @@ use std::io::Write;
 use std::path::Path;
 
 use irc_syntax::uses::for_each_expr;
-use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, SourceMap, Stmt, parse, print};
+use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, Name, SourceMap, Stmt, parse, print};
 
 use crate::codegen::{self, Object, Target};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::onnx;
-use crate::opt::{self, Changed, Pass, PassCx};
+use crate::opt::{self, Changed, Pass, PassCx, Promises};
+use crate::sched;
 use crate::tensor::folder::ModelFolder;
 use crate::tensor::{MappedFile, Weights, sha256_bytes};
 
@@ -37,36 +38,59 @@ pub enum Stage {
 }
 
 /// The passes from a text to what code generation takes, in order, with the stage that each belongs to.
-pub const PIPELINE: &[(&str, Stage)] = &[
-    ("normalize", Stage::Graph),
-    ("lift", Stage::Graph),
+pub const PIPELINE: &[(&Pass, Stage)] = &[
+    (&opt::normalize::PASS, Stage::Graph),
+    (&opt::lift::PASS, Stage::Graph),
     // No operator of another system after this line.
-    ("normalize", Stage::Optimized),
-    ("legalize", Stage::Optimized),
-    ("bind_ranges", Stage::Optimized),
-    ("guard", Stage::Optimized),
+    (&opt::normalize::PASS, Stage::Optimized),
+    (&opt::legalize::PASS, Stage::Optimized),
+    (&opt::bind_ranges::PASS, Stage::Optimized),
+    (&opt::guard::PASS, Stage::Optimized),
     // Only primitives after this line.
-    ("simplify", Stage::Optimized),
-    ("fold_constants", Stage::Optimized),
-    ("common_subexpr", Stage::Optimized),
-    ("dead_code", Stage::Optimized),
-    ("hoist_constants", Stage::Optimized),
-    ("channels_last", Stage::Optimized),
-    ("simplify", Stage::Optimized),
-    ("fold_constants", Stage::Optimized),
-    ("common_subexpr", Stage::Optimized),
-    ("dead_code", Stage::Optimized),
-    ("hoist_constants", Stage::Optimized),
-    ("own_results", Stage::Optimized),
+    (&opt::simplify::PASS, Stage::Optimized),
+    (&opt::fold_constants::PASS, Stage::Optimized),
+    (&opt::common_subexpr::PASS, Stage::Optimized),
+    (&opt::dead_code::PASS, Stage::Optimized),
+    (&opt::hoist_constants::PASS, Stage::Optimized),
+    (&opt::channels_last::PASS, Stage::Optimized),
+    (&opt::simplify::PASS, Stage::Optimized),
+    (&opt::fold_constants::PASS, Stage::Optimized),
+    (&opt::common_subexpr::PASS, Stage::Optimized),
+    (&opt::dead_code::PASS, Stage::Optimized),
+    (&opt::hoist_constants::PASS, Stage::Optimized),
+    (&opt::own_results::PASS, Stage::Optimized),
     // No binding changes its meaning after this line.
-    ("fuse", Stage::Loops),
-    ("collapse_axes", Stage::Loops),
-    ("simplify", Stage::Loops),
-    ("dead_code", Stage::Loops),
-    ("lower", Stage::Loops),
-    ("schedule", Stage::Scheduled),
-    ("plan_memory", Stage::Planned),
+    (&opt::fuse::PASS, Stage::Loops),
+    (&opt::collapse_axes::PASS, Stage::Loops),
+    (&opt::simplify::PASS, Stage::Loops),
+    (&opt::dead_code::PASS, Stage::Loops),
+    (&opt::lower::PASS, Stage::Loops),
+    (&sched::PASS, Stage::Scheduled),
+    (&opt::plan_memory::PASS, Stage::Planned),
 ];
+
+/// Passes that are run by name only.
+const OTHERS: &[&Pass] = &[&opt::for_tvm::PASS];
+
+/// Every pass once, in the order of the pipeline.
+pub fn passes() -> Vec<&'static Pass> {
+    let mut all: Vec<&Pass> = Vec::new();
+    for pass in PIPELINE
+        .iter()
+        .map(|(pass, _)| *pass)
+        .chain(OTHERS.iter().copied())
+    {
+        if all.iter().all(|other| other.name != pass.name) {
+            all.push(pass);
+        }
+    }
+    all
+}
+
+/// The pass of a name.
+pub fn find_pass(name: &str) -> Option<&'static Pass> {
+    passes().into_iter().find(|pass| pass.name == name)
+}
 
 /// A module and the weights that it names.
 #[derive(Clone, Debug, Default)]
@@ -320,6 +344,8 @@ pub fn set_attr(module: &mut Module, key: &str, value: Expr) {
             return;
         }
     }
+    // Attributes are written in a class.
+    module.name.get_or_insert_with(|| Name::from("Module"));
     let attrs = Expr::call("I.module_attrs", [Expr::dict([(key.to_owned(), value)])]);
     module.items.insert(0, Item::Stmt(Stmt::expr(attrs)));
 }
@@ -354,7 +380,7 @@ pub fn remove_attr(module: &mut Module, key: &str) {
 /// A name that no pass has.
 pub fn select_passes(names: &[&str]) -> Result<Vec<&'static Pass>, Fault> {
     let find = |name: &&str| {
-        opt::find_pass(name).ok_or_else(|| {
+        find_pass(name).ok_or_else(|| {
             let message = format!("no pass has the name `{name}`; `irc opt --list` lists them");
             Fault::program(vec![Diagnostic::error("unknown-pass", message)])
         })
@@ -374,9 +400,11 @@ pub fn run_passes(
     passes: &[&Pass],
     target: &Target,
     lib: &Library,
+    promises: Promises,
     observer: Observer<'_>,
 ) -> Result<(), Fault> {
     let mut cx = PassCx::new(lib, &mut program.weights, target);
+    cx.promises = promises;
     Ok(opt::run_passes(
         &mut program.module,
         passes,
@@ -411,13 +439,13 @@ pub fn build(
     // The library holds the weights itself from here on.
     remove_attr(&mut program.module, "irc.params");
     // A program that came out of this function goes to code generation as it is.
-    let steps: &[(&str, Stage)] = if is_planned(&program.module) {
-        &[]
+    let steps: Vec<&Pass> = if is_planned(&program.module) {
+        Vec::new()
     } else {
-        PIPELINE
+        PIPELINE.iter().map(|(pass, _)| *pass).collect()
     };
-    let steps: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
-    run_passes(&mut program, &select_passes(&steps)?, target, lib, observer)?;
+    let promises = Promises::default();
+    run_passes(&mut program, &steps, target, lib, promises, observer)?;
     // No operator call is left after this line: every call is one of a prim_func on planned memory.
     let mut cx = PassCx::new(lib, &mut program.weights, target);
     cx.recheck(&program.module)?;

@@ -1,13 +1,14 @@
 //! The levels of the one tree, as predicates.
 //!
 //! A level says what a module may contain; each includes what the ones before it may, in part. Passes state the
-//! level they leave a module at, and [`verify`] holds them to it.
+//! level they leave a module at, and the runner of passes holds them to it with [`verify`].
+
+use std::collections::BTreeSet;
 
 use irc_syntax::{
-    Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Span, Stmt, StmtKind, Visit, visit,
+    Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, Span, Stmt, StmtKind, Visit, visit,
 };
 
-use super::intrinsics::canonical;
 use super::prim::Prim;
 
 /// What a module is made of.
@@ -17,7 +18,9 @@ pub enum Level {
     Graph,
     /// One operator a binding; arguments are names, constants, shapes and attributes.
     Normal,
-    /// Every computation is a prim_func made of blocks, called by `R.call_tir`.
+    /// Every computation is a call of a group, a private function of operators that become one prim_func.
+    Fused,
+    /// Every computation is a prim_func of serial loops, called by `R.call_tir`.
     Loops,
     /// Prim_funcs with loop kinds, tiles and kernel regions.
     Scheduled,
@@ -31,6 +34,7 @@ impl Level {
         match self {
             Self::Graph => "graph",
             Self::Normal => "normal form",
+            Self::Fused => "fused",
             Self::Loops => "loops",
             Self::Scheduled => "scheduled",
             Self::Planned => "planned",
@@ -38,27 +42,18 @@ impl Level {
     }
 }
 
-/// The highest level that a module is at.
-pub fn level_of(module: &Module) -> Level {
-    let levels = [
-        Level::Planned,
-        Level::Scheduled,
-        Level::Loops,
-        Level::Normal,
-    ];
-    // Without graph functions loops are as far as a text says; scheduled ones keep their blocks or not.
-    levels
-        .into_iter()
-        .find(|level| verify(module, *level).is_empty())
-        .unwrap_or(Level::Graph)
-}
-
-/// What in a module is not of a level, by place.
-pub fn verify(module: &Module, level: Level) -> Vec<Diagnostic> {
+/// What in a module is not of a level, by place. Loop-level functions among `given` came with the program: they may be
+/// scheduled already, and in any way.
+pub fn verify(module: &Module, level: Level, given: &BTreeSet<Name>) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     for func in module.funcs() {
         match func.kind {
+            // A group is lowered as a whole.
+            FuncKind::Graph if level == Level::Fused && func.attr("op_pattern").is_some() => {
+                graph_body(&func.body, Level::Normal, &mut faults);
+            }
             FuncKind::Graph | FuncKind::Local => graph_body(&func.body, level, &mut faults),
+            FuncKind::Loops if given.contains(&func.name) => {}
             FuncKind::Loops => prim_func(func, level, &mut faults),
         }
     }
@@ -141,12 +136,12 @@ fn graph_value(value: &Expr, level: Level, faults: &mut Vec<Diagnostic>) {
             plain_argument(&arg.value, level, faults);
         }
     }
-    if level < Level::Loops || path.starts_with("cls.") || path.starts_with("T.") {
+    if level < Level::Fused || path.starts_with("cls.") || path.starts_with("T.") {
         return;
     }
     let call_tir = matches!(path.as_str(), "R.call_tir" | "R.call_tir_inplace");
-    let is_control = Prim::find(&path).is_some_and(Prim::is_control);
-    if !is_control && !STRUCTURAL.contains(&path.as_str()) {
+    let stays = Prim::find(&path).is_some_and(Prim::stays_in_graph);
+    if !stays && !STRUCTURAL.contains(&path.as_str()) {
         faults.push(fault(
             level,
             value.span,
@@ -174,8 +169,16 @@ fn plain_argument(value: &Expr, level: Level, faults: &mut Vec<Diagnostic>) {
         }
         ExprKind::Call { .. } => {
             let path = value.as_call().map(|(path, _)| path).unwrap_or_default();
-            let is_type =
-                ["R.Tensor", "R.Tuple", "R.Shape", "R.Any", "R.Callable"].contains(&path.as_str());
+            let is_type = [
+                "R.Tensor",
+                "R.Tuple",
+                "R.Shape",
+                "R.Seq",
+                "R.Opt",
+                "R.Any",
+                "R.Callable",
+            ]
+            .contains(&path.as_str());
             let is_literal = path.starts_with("T.")
                 || matches!(
                     path.as_str(),
@@ -223,51 +226,14 @@ fn plain_argument(value: &Expr, level: Level, faults: &mut Vec<Diagnostic>) {
 }
 
 fn prim_func(func: &Func, level: Level, faults: &mut Vec<Diagnostic>) {
-    if level == Level::Loops {
-        stores_in_blocks(&func.body, false, faults);
+    if level < Level::Loops {
+        return;
     }
-    if level >= Level::Scheduled {
-        let mut regions = Regions { level, faults };
-        visit::walk_func(&mut regions, func);
-    }
+    let mut regions = Regions { level, faults };
+    visit::walk_func(&mut regions, func);
 }
 
-/// At the level of loops every store belongs to a block.
-fn stores_in_blocks(body: &[Stmt], inside: bool, faults: &mut Vec<Diagnostic>) {
-    for stmt in body {
-        match &stmt.kind {
-            StmtKind::Assign { target, .. } => {
-                if !inside && matches!(target.kind, ExprKind::Index { .. }) {
-                    let message = "a store stands outside every block".to_string();
-                    faults.push(fault(Level::Loops, stmt.span, message));
-                }
-            }
-            StmtKind::With { context, body, .. } => {
-                let path = context.as_call().map(|(path, _)| path).unwrap_or_default();
-                stores_in_blocks(body, inside || canonical(&path) == "T.sblock", faults);
-            }
-            StmtKind::For { body, .. } | StmtKind::While { body, .. } => {
-                stores_in_blocks(body, inside, faults);
-            }
-            StmtKind::If { then, orelse, .. } => {
-                stores_in_blocks(then, inside, faults);
-                stores_in_blocks(orelse, inside, faults);
-            }
-            StmtKind::Declare { .. }
-            | StmtKind::Expr(_)
-            | StmtKind::Return(_)
-            | StmtKind::Assert { .. }
-            | StmtKind::Break
-            | StmtKind::Continue
-            | StmtKind::Pass
-            | StmtKind::Import(_)
-            | StmtKind::Func(_)
-            | StmtKind::Error => {}
-        }
-    }
-}
-
-/// Looks for kernel regions: `T.sblock_attr({"irc.kernel": True})` in a block.
+/// Looks for what the schedule makes: loop kinds, and kernel regions, `T.sblock_attr({"irc.kernel": True})` in a block.
 struct Regions<'f> {
     level: Level,
     faults: &'f mut Vec<Diagnostic>,
@@ -275,10 +241,22 @@ struct Regions<'f> {
 
 impl Visit for Regions<'_> {
     fn visit_stmt(&mut self, stmt: &Stmt) {
-        if let StmtKind::With { body, .. } = &stmt.kind
-            && body.iter().any(is_kernel_mark)
-        {
-            return kernel_region(body, self.level, self.faults);
+        match &stmt.kind {
+            StmtKind::With { body, .. } if body.iter().any(is_kernel_mark) => {
+                if self.level == Level::Loops {
+                    let message = "a kernel region stands before the schedule".to_string();
+                    self.faults.push(fault(self.level, stmt.span, message));
+                }
+                return kernel_region(body, self.level, self.faults);
+            }
+            StmtKind::For { iter, .. } if self.level == Level::Loops => {
+                let path = iter.as_call().map(|(path, _)| path).unwrap_or_default();
+                if !matches!(path.as_str(), "range" | "T.serial" | "T.grid") {
+                    let message = format!("`{path}` stands before the schedule");
+                    self.faults.push(fault(self.level, iter.span, message));
+                }
+            }
+            _ => {}
         }
         visit::walk_stmt(self, stmt);
     }

@@ -2,8 +2,8 @@
 
 use super::Exit;
 use super::report::{Failure, Session, write_stdout};
+use crate::driver;
 use crate::library::Library;
-use crate::opt::PASSES;
 
 /// `irc list WHAT`
 #[derive(clap::Args)]
@@ -29,7 +29,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
 
 /// The passes in order, with what they do.
 pub fn passes() -> String {
-    PASSES
+    driver::passes()
         .iter()
         .map(|pass| format!("{:<16} {}\n", pass.name, pass.summary))
         .collect()

@@ -6,7 +6,7 @@ use super::report::{Failure, Session, write_file, write_output, write_stdout};
 use super::{Exit, list};
 use crate::codegen::Target;
 use crate::driver::{self, PIPELINE};
-use crate::opt::Changed;
+use crate::opt::{Changed, Promises};
 use crate::syntax::print;
 
 /// `irc opt [-p PASSES] [--dump-after PASS] [--dump-dir DIR] FILE`
@@ -24,6 +24,9 @@ pub struct Args {
     /// Write the program after each pass that changed it into this folder, as `NN-pass.ir`
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
+    /// Check after each pass that the program is at the level that the pass promises, and reads back equal
+    #[arg(long)]
+    verify: bool,
     /// List the passes
     #[arg(long)]
     list: bool,
@@ -40,15 +43,11 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     }
     let file = args.file.clone().unwrap_or_default();
     let lib = session.library()?;
-    let all: Vec<&str> = PIPELINE.iter().map(|(pass, _)| *pass).collect();
-    let names: Vec<&str> = match args.passes.as_slice() {
-        [] => all,
-        some => some.iter().map(String::as_str).collect(),
-    };
+    let names: Vec<&str> = args.passes.iter().map(String::as_str).collect();
     let dumped: Vec<&str> = args.dump_after.iter().map(String::as_str).collect();
-    let passes = driver::select_passes(&names).and_then(|passes| {
-        driver::select_passes(&dumped)?;
-        Ok(passes)
+    let passes = driver::select_passes(&dumped).and_then(|_| match names.as_slice() {
+        [] => Ok(PIPELINE.iter().map(|(pass, _)| *pass).collect()),
+        names => driver::select_passes(names),
     });
     let passes = match passes {
         Ok(passes) => passes,
@@ -67,6 +66,11 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
     let target = Target::native();
+    let promises = if args.verify {
+        Promises::Held
+    } else {
+        Promises::default()
+    };
     let mut number = 0;
     let mut failed = None;
     let outcome = driver::run_passes(
@@ -74,6 +78,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         &passes,
         &target,
         &lib,
+        promises,
         &mut |pass, module, changed| {
             number += 1;
             if changed == Changed::No && !args.passes.is_empty() {

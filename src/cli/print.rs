@@ -6,7 +6,7 @@ use crate::check::{self, FuncInfo, Info, Type, type_to_expr};
 use crate::codegen::Target;
 use crate::driver::{self, Fault, FileKind};
 use crate::library::Library;
-use crate::opt::for_tvm;
+use crate::opt::{Promises, for_tvm};
 use crate::syntax::visit::{walk_expr, walk_module, walk_stmt_mut};
 use crate::syntax::{
     Diagnostic, Dialect, Expr, FuncKind, Module, PrintOptions, Stmt, StmtKind, Visit, VisitMut,
@@ -77,6 +77,7 @@ fn expand_for_tvm(module: &mut Module) -> Result<(), Fault> {
         &passes,
         &target,
         &Library::load(),
+        Promises::default(),
         &mut |_, _, _| {},
     )?;
     *module = program.module;

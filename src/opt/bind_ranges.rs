@@ -11,9 +11,19 @@
 use irc_syntax::names::NameSupply;
 use irc_syntax::{DType, Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
 
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::FuncInfo;
 use crate::check::prim::{self, Prim};
+use crate::check::stage::Level;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "bind_ranges",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "compute lengths of ranges between tensors",
+};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

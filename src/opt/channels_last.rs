@@ -18,10 +18,20 @@ use irc_syntax::names::NameSupply;
 use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
 
 use super::pattern::{Pattern, pattern_of};
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::prim::{self, BoundCall, Prim};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type};
 use crate::shape::Dim;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "channels_last",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "convolutions with the channels last",
+};
 
 /// Runs the pass on every graph function that has a convolution or a pool.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

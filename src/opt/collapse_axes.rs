@@ -13,10 +13,20 @@ use irc_syntax::uses::bound_names;
 use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind};
 
 use super::graph::returned;
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::prim::{self, BoundCall, Prim};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type, type_to_expr};
 use crate::shape::Dim;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "collapse_axes",
+    run,
+    from: Level::Fused,
+    to: Level::Fused,
+    summary: "merge axes that are walked together",
+};
 
 /// Runs the pass on every group function and on the calls of it.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

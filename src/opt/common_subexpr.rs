@@ -12,7 +12,17 @@ use irc_syntax::uses::substitute_stmt;
 use irc_syntax::{Expr, ExprKind, Module, Name, Stmt, StmtKind, print_expr};
 
 use super::graph::{for_each_block, is_pure};
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
+use crate::check::stage::Level;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "common_subexpr",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "compute equal values once",
+};
 
 /// Runs the pass on every block of every graph function.
 pub fn run(module: &mut Module, _cx: &mut PassCx) -> Changed {

@@ -12,7 +12,17 @@ use irc_syntax::uses::{bound_names, for_each_expr, for_each_name, for_each_read}
 use irc_syntax::{Expr, ExprKind, FuncKind, Item, Module, Name, Stmt, StmtKind};
 
 use super::graph::{count_uses, is_pure};
-use super::{Changed, PassCx, set_num_input};
+use super::{Changed, Pass, PassCx, set_num_input};
+use crate::check::stage::Level;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "dead_code",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "remove what nothing reads",
+};
 
 /// Runs the pass.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

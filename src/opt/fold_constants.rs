@@ -14,8 +14,9 @@ use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Param, Stmt, Stmt
 
 use super::graph::count_uses;
 use super::hoist_constants::type_of;
-use super::{Changed, PassCx, set_num_input};
+use super::{Changed, Pass, PassCx, set_num_input};
 use crate::check::prim::{self, Prim};
+use crate::check::stage::Level;
 use crate::check::type_to_expr;
 use crate::interp::{Value, eval_prim};
 use crate::tensor::{Tensor, Weights, parse_const, print_const};
@@ -26,6 +27,15 @@ const SMALL_RESULT: usize = 1 << 16;
 const MAX_GROWTH: usize = 2;
 /// How many elements a constant in the text may have.
 const MAX_INLINE: usize = 16;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "fold_constants",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "compute what depends on constants only",
+};
 
 /// Runs the pass on every graph function that is no group.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

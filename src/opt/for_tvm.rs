@@ -8,8 +8,9 @@
 use irc_syntax::{Expr, Module};
 
 use super::legalize::expand_calls;
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::expand::Depth;
+use crate::check::stage::Level;
 
 /// Operators of `R` in the library that TVM 0.27 does not register.
 pub const LACKING: [&str; 14] = [
@@ -41,6 +42,15 @@ pub fn lacks(path: &str) -> bool {
         None => false,
     }
 }
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "for_tvm",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "expand the operators that Apache TVM does not have",
+};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

@@ -18,9 +18,19 @@ use irc_syntax::{Arg, Expr, Func, FuncKind, Item, Module, Name, Param, Stmt, Stm
 
 use super::graph::{count_uses, returned};
 use super::pattern::{Pattern, pattern_of};
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type, dims_attr, type_to_expr};
 use crate::shape::{Dim, SymbolFacts};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "fuse",
+    run,
+    from: Level::Normal,
+    to: Level::Fused,
+    summary: "group bindings into kernels",
+};
 
 /// Runs the pass on every graph function that is no group itself.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

@@ -12,9 +12,19 @@ use irc_syntax::names::NameSupply;
 use irc_syntax::uses::bound_names;
 use irc_syntax::{Expr, FuncKind, Module, Name, Span, Stmt, StmtKind};
 
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type, symbols_of};
 use crate::shape::{Dim, Facts};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "guard",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "state extents that have to agree",
+};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

@@ -12,10 +12,20 @@ use std::collections::BTreeMap;
 use irc_syntax::names::NameSupply;
 use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Param, Stmt, StmtKind, print_expr};
 
-use super::{Changed, PassCx, set_num_input};
+use super::{Changed, Pass, PassCx, set_num_input};
+use crate::check::stage::Level;
 use crate::check::{Type, type_to_expr};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, parse_const};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "hoist_constants",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "constant operands become weights",
+};
 
 /// Runs the pass on every graph function that is no group.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

@@ -11,10 +11,20 @@ use irc_syntax::names::NameSupply;
 use irc_syntax::uses::{bound_names, substitute_stmt};
 use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Stmt, StmtKind};
 
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::expand::{Depth, Expander, Expansion};
 use crate::check::prim::{self, Prim};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, FuncScope};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "legalize",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "expand composite operators into primitives",
+};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

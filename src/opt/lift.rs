@@ -18,9 +18,10 @@ use irc_syntax::{
 };
 
 use super::legalize::MadeFuncs;
-use super::{Changed, PassCx, dead_code, graph};
+use super::{Changed, Pass, PassCx, dead_code, graph};
 use crate::check::expand::{Depth, Expander, Expansion};
 use crate::check::prim::{self, Prim, Scope};
+use crate::check::stage::Level;
 use crate::check::{self, FuncScope, TensorType, Type, type_to_expr};
 use crate::interp::{Value, eval_prim};
 use crate::tensor::{Tensor, parse_const, print_const};
@@ -29,6 +30,15 @@ use crate::tensor::{Tensor, parse_const, print_const};
 const MAX_FOLLOWED: usize = 1024;
 /// How many elements a constant in the text may have.
 const MAX_INLINE: usize = 16;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "lift",
+    run,
+    from: Level::Graph,
+    to: Level::Graph,
+    summary: "expand imported operators into R.* calls",
+};
 
 /// Runs the pass on every graph function that calls an operator of ONNX.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

@@ -1,4 +1,4 @@
-//! Passes on graph functions: each is one file, one row of [`PASSES`], and a rewrite of the tree.
+//! Passes on graph functions: each is one file with a `PASS`, and a rewrite of the tree; the driver has their order.
 //!
 //! [`run_passes`] is the runner: it checks the module before the first pass and after each that changed something, so
 //! that a pass always finds the types of all names in `cx.info`. A pass that cannot apply leaves the tree as it
@@ -25,8 +25,14 @@ pub mod pattern;
 pub mod plan_memory;
 pub mod simplify;
 
-use irc_syntax::{Diagnostic, Expr, ExprKind, Func, Module, Severity, Stmt, StmtKind};
+use std::collections::BTreeSet;
 
+use irc_syntax::{
+    Diagnostic, Expr, ExprKind, Func, Module, Name, Severity, SourceMap, Stmt, StmtKind,
+    is_identical, parse, print,
+};
+
+use crate::check::stage::{self, Level};
 use crate::check::{self, Info};
 use crate::library::Library;
 use crate::target::Target;
@@ -47,6 +53,26 @@ impl From<bool> for Changed {
     }
 }
 
+/// Whether the module is looked at after each pass for what the pass promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promises {
+    /// It is.
+    Held,
+    /// Passes are trusted.
+    Trusted,
+}
+
+/// Builds of irc for its developers trust no pass.
+impl Default for Promises {
+    fn default() -> Self {
+        if cfg!(debug_assertions) {
+            Self::Held
+        } else {
+            Self::Trusted
+        }
+    }
+}
+
 /// What passes share.
 pub struct PassCx<'a> {
     /// The operators.
@@ -59,6 +85,8 @@ pub struct PassCx<'a> {
     pub info: Info,
     /// Faults that passes found.
     pub diags: Vec<Diagnostic>,
+    /// Whether passes are held to what they promise.
+    pub promises: Promises,
 }
 
 impl<'a> PassCx<'a> {
@@ -70,6 +98,7 @@ impl<'a> PassCx<'a> {
             target,
             info: Info::default(),
             diags: Vec::new(),
+            promises: Promises::default(),
         }
     }
 
@@ -92,119 +121,24 @@ impl<'a> PassCx<'a> {
     }
 }
 
-/// A row of the pass table.
+/// A pass: one file, whose name is the pass's.
 pub struct Pass {
     /// The name of its file, its tests and its flag.
     pub name: &'static str,
     /// Rewrites the module.
     pub run: fn(&mut Module, &mut PassCx) -> Changed,
-    /// One line for `irc opt --list`.
+    /// What it needs for its promise to hold.
+    pub from: Level,
+    /// What it promises: the level of a module that was at `from`. A higher level is kept.
+    pub to: Level,
+    /// One line for `irc list passes`.
     pub summary: &'static str,
-}
-
-/// Every pass, in the order of the pipeline.
-pub const PASSES: &[Pass] = &[
-    Pass {
-        name: "lift",
-        run: lift::run,
-        summary: "expand imported operators into R.* calls",
-    },
-    Pass {
-        name: "normalize",
-        run: normalize::run,
-        summary: "one operator a binding, unique names",
-    },
-    Pass {
-        name: "legalize",
-        run: legalize::run,
-        summary: "expand composite operators into primitives",
-    },
-    Pass {
-        name: "guard",
-        run: guard::run,
-        summary: "state extents that have to agree",
-    },
-    Pass {
-        name: "simplify",
-        run: simplify::run,
-        summary: "algebraic identities on tensors",
-    },
-    Pass {
-        name: "fold_constants",
-        run: fold_constants::run,
-        summary: "compute what depends on constants only",
-    },
-    Pass {
-        name: "common_subexpr",
-        run: common_subexpr::run,
-        summary: "compute equal values once",
-    },
-    Pass {
-        name: "dead_code",
-        run: dead_code::run,
-        summary: "remove what nothing reads",
-    },
-    Pass {
-        name: "bind_ranges",
-        run: bind_ranges::run,
-        summary: "compute lengths of ranges between tensors",
-    },
-    Pass {
-        name: "channels_last",
-        run: channels_last::run,
-        summary: "convolutions with the channels last",
-    },
-    Pass {
-        name: "hoist_constants",
-        run: hoist_constants::run,
-        summary: "constant operands become weights",
-    },
-    Pass {
-        name: "own_results",
-        run: own_results::run,
-        summary: "copy results that are no kernel's own",
-    },
-    Pass {
-        name: "fuse",
-        run: fuse::run,
-        summary: "group bindings into kernels",
-    },
-    Pass {
-        name: "collapse_axes",
-        run: collapse_axes::run,
-        summary: "merge axes that are walked together",
-    },
-    Pass {
-        name: "lower",
-        run: lower::run,
-        summary: "turn groups into loops",
-    },
-    Pass {
-        name: "schedule",
-        run: crate::sched::run,
-        summary: "tile, vectorize and parallelize loops",
-    },
-    Pass {
-        name: "plan_memory",
-        run: plan_memory::run,
-        summary: "place every tensor",
-    },
-    Pass {
-        name: "for_tvm",
-        run: for_tvm::run,
-        summary: "expand the operators that Apache TVM does not have",
-    },
-];
-
-/// The pass of a name.
-pub fn find_pass(name: &str) -> Option<&'static Pass> {
-    PASSES.iter().find(|pass| pass.name == name)
 }
 
 /// Runs passes in order. `after` sees the module after each, with whether it changed.
 ///
 /// # Errors
-/// Faults of the module before the first pass, or those that passes reported.
+/// Faults of the module before the first pass, those that passes reported, and what breaks a pass's promises.
 pub fn run_passes(
     module: &mut Module,
     passes: &[&Pass],
@@ -212,6 +146,8 @@ pub fn run_passes(
     after: &mut dyn FnMut(&'static str, &Module, Changed),
 ) -> Result<(), Vec<Diagnostic>> {
     cx.recheck(module)?;
+    let mut level = Level::Graph;
+    let given: BTreeSet<Name> = module.funcs().map(|func| func.name.clone()).collect();
     for pass in passes {
         let changed = (pass.run)(module, cx);
         if !cx.diags.is_empty() {
@@ -226,8 +162,38 @@ pub fn run_passes(
                     .collect::<Vec<_>>()
             })?;
         }
+        if pass.from <= level {
+            level = level.max(pass.to);
+        }
+        if cx.promises == Promises::Held {
+            verify(module, level, &given).map_err(|diags| broken(pass, diags))?;
+        }
     }
     Ok(())
+}
+
+/// What a pass owes beyond a sound module: its level, and a text that reads back equal.
+fn verify(module: &Module, level: Level, given: &BTreeSet<Name>) -> Result<(), Vec<Diagnostic>> {
+    let faults = stage::verify(module, level, given);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let (read, diags) = parse(&mut SourceMap::default(), "pass", &print(module));
+    if !diags.is_empty() {
+        return Err(diags);
+    }
+    if !is_identical(module, &read) {
+        let message = "the printed module does not read back equal";
+        return Err(vec![Diagnostic::error("level", message)]);
+    }
+    Ok(())
+}
+
+/// A pass left what it may not leave: irc's fault, whatever the faults are.
+fn broken(pass: &Pass, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let message = format!("the pass `{}` left a module that is not sound", pass.name);
+    faults.insert(0, Diagnostic::error("pass-fault", message));
+    faults
 }
 
 /// Sets `num_input` in the function's attributes.

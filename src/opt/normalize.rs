@@ -17,9 +17,19 @@ use irc_syntax::{
     Arg, BinaryOp, DType, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp,
 };
 
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::prim::Prim;
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "normalize",
+    run,
+    from: Level::Graph,
+    to: Level::Normal,
+    summary: "one operator a binding, unique names",
+};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

@@ -16,9 +16,19 @@ use irc_syntax::{Expr, ExprKind, FuncKind, Module, Name, Stmt, StmtKind};
 
 use super::graph::kernel_views;
 use super::pattern::pattern_of;
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type};
 use crate::shape::Dim;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "own_results",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "copy results that are no kernel's own",
+};
 
 /// Runs the pass on every public graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

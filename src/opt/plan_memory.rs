@@ -19,12 +19,22 @@ use irc_syntax::uses::bound_names;
 use irc_syntax::{DType, Diagnostic, Expr, Func, FuncKind, Module, Name, Stmt, StmtKind};
 
 use super::graph::{count_uses, kernel_views, returned};
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type};
 use crate::shape::Dim;
 
 /// Kernels read and write whole vectors from aligned addresses.
 const ALIGNMENT: i64 = 64;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "plan_memory",
+    run,
+    from: Level::Scheduled,
+    to: Level::Planned,
+    summary: "place every tensor",
+};
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

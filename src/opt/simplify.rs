@@ -14,10 +14,20 @@ use irc_syntax::uses::{bound_names, substitute_stmt};
 use irc_syntax::{DType, Expr, ExprKind, Module, Name, Stmt, StmtKind};
 
 use super::graph::for_each_block;
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::prim::{self, Binary, BoundCall, Prim, Unary};
+use crate::check::stage::Level;
 use crate::check::{Info, Type};
 use crate::shape::Dim;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "simplify",
+    run,
+    from: Level::Normal,
+    to: Level::Normal,
+    summary: "algebraic identities on tensors",
+};
 
 /// Runs the pass on every block of every graph function that is no group.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

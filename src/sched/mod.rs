@@ -17,7 +17,7 @@ mod vectorize;
 mod tests;
 
 pub use auto::schedule_func;
-pub use pack::run;
+pub use pack::PASS;
 
 /// The vector unit that code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

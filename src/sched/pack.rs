@@ -17,9 +17,19 @@ use irc_syntax::{
 use super::Target;
 use super::auto::schedule_func;
 use super::tile::{Packing, packed_extents, packed_shape};
-use crate::opt::{Changed, PassCx};
+use crate::check::stage::Level;
+use crate::opt::{Changed, Pass, PassCx};
 use crate::target::Cpu;
 use crate::tensor::{Tensor, Weights};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "schedule",
+    run,
+    from: Level::Loops,
+    to: Level::Scheduled,
+    summary: "tile, vectorize and parallelize loops",
+};
 
 /// Runs the pass on every prim_func. Instruction sets that the kernel emitter has no code for keep block form.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {

@@ -8,25 +8,25 @@ use super::tile::Packing;
 use super::{Target, nest, schedule_func};
 use crate::interp::run_prim_func;
 use crate::library::Library;
-use crate::opt::{self, PassCx};
+use crate::opt::{self, Pass, PassCx};
 use crate::tensor::{Tensor, Weights};
 use irc_syntax::DType;
 
 /// The passes that lead to block form.
-const STEPS: [&str; 13] = [
-    "normalize",
-    "legalize",
-    "simplify",
-    "fold_constants",
-    "dead_code",
-    "channels_last",
-    "simplify",
-    "common_subexpr",
-    "dead_code",
-    "own_results",
-    "fuse",
-    "collapse_axes",
-    "lower",
+const STEPS: [&Pass; 13] = [
+    &opt::normalize::PASS,
+    &opt::legalize::PASS,
+    &opt::simplify::PASS,
+    &opt::fold_constants::PASS,
+    &opt::dead_code::PASS,
+    &opt::channels_last::PASS,
+    &opt::simplify::PASS,
+    &opt::common_subexpr::PASS,
+    &opt::dead_code::PASS,
+    &opt::own_results::PASS,
+    &opt::fuse::PASS,
+    &opt::collapse_axes::PASS,
+    &opt::lower::PASS,
 ];
 
 /// The prim_funcs that graph functions are lowered to.
@@ -38,11 +38,7 @@ fn lowered(text: &str) -> Module {
     let mut weights = Weights::new();
     let host = crate::target::Target::native();
     let mut cx = PassCx::new(&lib, &mut weights, &host);
-    let passes: Vec<_> = STEPS
-        .iter()
-        .map(|name| opt::find_pass(name).expect("a pass"))
-        .collect();
-    if let Err(diags) = opt::run_passes(&mut module, &passes, &mut cx, &mut |_, _, _| {}) {
+    if let Err(diags) = opt::run_passes(&mut module, &STEPS, &mut cx, &mut |_, _, _| {}) {
         panic!("{diags:?}");
     }
     module

@@ -205,6 +205,11 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          one in `irc.params`. Get the file that belongs to the text, or write its hash there.",
     ),
     (
+        "pass-fault",
+        "A pass left the program at another level than it promises, or one that does not print. This is a fault of \
+         irc: please report it with the text.",
+    ),
+    (
         "rank-mismatch",
         "A tensor has another number of axes than is wanted, or an access another number of \
          indices than the buffer has axes.",

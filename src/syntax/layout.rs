@@ -8,6 +8,7 @@
 //! Nesting is bounded (`MAX_NESTING`), so that no later walk over the tree can exhaust the stack.
 
 use crate::ast::{FileId, Span};
+use crate::depth::Depth;
 use crate::diag::Diagnostic;
 use crate::token::{LexError, Tok};
 use logos::{Lexer, Logos};
@@ -48,9 +49,8 @@ pub struct Layout<'a> {
     previous: Line<'a>,
     /// A column that was reported and is read as the current block's.
     tolerated: Option<u32>,
-    /// Nesting at this point of the expression, and where its bracket or statement began.
-    weight: u32,
-    base: u32,
+    /// How deep the expression is up to here, inside its innermost bracket.
+    depth: Depth,
     /// Nesting of blocks and of `elif` chains.
     block_weight: u32,
     /// One past the last token.
@@ -77,12 +77,11 @@ struct Block {
     elifs: u32,
 }
 
-/// An open bracket, with the nesting to go back to.
+/// An open bracket, with the depth around it.
 struct Bracket<'a> {
     tok: Tok<'a>,
     at: u32,
-    weight: u32,
-    base: u32,
+    depth: Depth,
 }
 
 /// What is remembered of a logical line.
@@ -136,8 +135,7 @@ impl<'a> Layout<'a> {
             line: Line::default(),
             previous: Line::default(),
             tolerated: None,
-            weight: 0,
-            base: 0,
+            depth: Depth::default(),
             block_weight: 0,
             line_end: 0,
             fresh: true,
@@ -251,8 +249,7 @@ impl<'a> Layout<'a> {
             }
             self.previous = std::mem::take(&mut self.line);
         }
-        self.weight = 0;
-        self.base = 0;
+        self.depth = Depth::default();
     }
 
     fn finish(&mut self) {
@@ -327,7 +324,7 @@ impl<'a> Layout<'a> {
         self.line_end = hi;
         self.line.has_colon |= tok == Tok::Colon && self.brackets.is_empty();
         let tok = self.track_brackets(tok, lo, hi);
-        let tok = self.track_weight(tok, lo, hi);
+        let tok = self.bound_depth(tok, lo, hi);
         self.queue.push_back((lo, tok, hi));
     }
 
@@ -490,18 +487,15 @@ impl<'a> Layout<'a> {
     fn track_brackets(&mut self, tok: Tok<'a>, lo: u32, hi: u32) -> Tok<'a> {
         match tok {
             Tok::LParen | Tok::LBracket | Tok::LBrace => {
-                self.weight += 1;
+                let inside = self.depth.open();
                 self.brackets.push(Bracket {
                     tok,
                     at: lo,
-                    weight: self.weight,
-                    base: self.base,
+                    depth: std::mem::replace(&mut self.depth, inside),
                 });
-                self.base = self.weight;
             }
             Tok::RParen | Tok::RBracket | Tok::RBrace => return self.close(tok, lo, hi),
-            Tok::Comma | Tok::Assigns => self.weight = self.base,
-            _ => {}
+            _ => self.depth.token(tok),
         }
         tok
     }
@@ -518,8 +512,8 @@ impl<'a> Layout<'a> {
             self.line.is_bad = true;
             return Tok::Bad;
         };
-        self.weight = open.weight;
-        self.base = open.base;
+        let inside = std::mem::replace(&mut self.depth, open.depth);
+        self.depth.close(&inside);
         let wanted = match open.tok {
             Tok::LParen => ")",
             Tok::LBracket => "]",
@@ -542,23 +536,16 @@ impl<'a> Layout<'a> {
         Tok::Bad
     }
 
-    /// Counts what can nest an expression deeper; from the limit on, the line is given up.
-    fn track_weight(&mut self, tok: Tok<'a>, lo: u32, hi: u32) -> Tok<'a> {
-        use Tok::*;
-        match tok {
-            Dot | StarStar | Star | Slash | SlashSlash | Percent | Plus | Minus | At | Shl
-            | Shr | Amp | Caret | Pipe | Tilde | Eq | Ne | Lt | Le | Gt | Ge | In | Is | Not
-            | And | Or | If => self.weight += 1,
-            _ => {}
-        }
-        if self.weight < MAX_NESTING {
+    /// From the limit on, the line is given up.
+    fn bound_depth(&mut self, tok: Tok<'a>, lo: u32, hi: u32) -> Tok<'a> {
+        if self.depth.total() < MAX_NESTING {
             return tok;
         }
         if !self.line.is_bad {
             self.line.is_bad = true;
             self.diagnostics.push(too_deep(self.span(lo, hi)));
         }
-        Bad
+        Tok::Bad
     }
 }
 

@@ -3,6 +3,7 @@
 mod actions;
 pub mod ast;
 mod attach;
+mod depth;
 pub mod diag;
 pub mod dtype;
 pub mod explain;

@@ -104,3 +104,10 @@ Usage: irc opt <FILE>
 
 For more information, try '--help'.
 [exit 2]
+
+# --- passes_keep_their_promises
+# => file net.ir
+@R.function
+def main(x: R.Tensor((2, 3), dtype="float32")):
+    return R.nn.softmax(x), R.nonzero(x)
+# => run irc opt --verify -o out.ir net.ir

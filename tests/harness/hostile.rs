@@ -28,6 +28,16 @@ fn texts() -> Vec<(&'static str, String, Option<&'static str>)> {
         ("members", expr("a".to_string() + &".b".repeat(DEEP)), deep),
         ("calls", expr("a".to_string() + &"()".repeat(DEEP)), deep),
         (
+            "brackets_with_tails",
+            expr("(".repeat(200) + "a" + &format!("){}", " + a".repeat(200)).repeat(200)),
+            deep,
+        ),
+        (
+            "a_sum_of_products",
+            expr("a * b * c * d".to_string() + &" + a * b * c * d".repeat(200)),
+            None,
+        ),
+        (
             "choices",
             expr("a".to_string() + &" if a else a".repeat(DEEP)),
             deep,

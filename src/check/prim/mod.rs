@@ -457,6 +457,12 @@ impl Prim {
         )
     }
 
+    /// Whether the graph function computes it itself: control, strings, and extents that depend on an operand's numbers,
+    /// so that no kernel could have a place for the result.
+    pub fn stays_in_graph(self) -> bool {
+        self.is_control() || matches!(self, Self::Nonzero | Self::Unique | Self::Text(_))
+    }
+
     /// Whether calls of it may have an effect beyond their result.
     pub fn is_impure(self) -> bool {
         self == Self::CallPacked

@@ -31,10 +31,20 @@ use irc_syntax::{
 };
 
 use super::graph::returned;
-use super::{Changed, PassCx};
+use super::{Changed, Pass, PassCx};
 use crate::check::prim::{self, BoundCall, Prim};
+use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type, type_to_expr};
 use crate::shape::Dim;
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "lower",
+    run,
+    from: Level::Fused,
+    to: Level::Loops,
+    summary: "turn groups into loops",
+};
 
 /// Runs the pass on every group function and on the calls of it.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
