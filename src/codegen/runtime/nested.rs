@@ -12,7 +12,7 @@ use irc_syntax::Diagnostic;
 use super::emit::{Emit, define as func};
 use super::result::emit_head;
 use super::string::STRING_WORD;
-use super::{ARRAY_TYPE, TENSOR_BODY, TENSOR_TYPE};
+use super::{ARRAY_TYPE, MAX_BYTES, TENSOR_BODY, TENSOR_TYPE};
 use crate::codegen::Assembler;
 use crate::codegen::entry::layout::{DL_BYTES, any, dl};
 
@@ -64,7 +64,12 @@ fn emit_take(f: &mut Emit<'_>) {
             let (first, size) = (f.load(object, CONTENT), f.load(object, SIZE));
             f.store(size, to, 0);
             f.set(at, first);
-            let next = f.mul(so_far, size);
+            // One array may stand in many places, so that there are more strings than memory could hold.
+            let (next, high) = (f.mul(so_far, size), f.high(so_far, size));
+            let wrapped = f.is_set(high);
+            let huge = f.cmp_int(IntCC::UnsignedGreaterThan, next, MAX_BYTES >> 4);
+            let bad = f.either(wrapped, huge);
+            f.if_(bad, |f| f.ret(&[zero]));
             f.set(count, next);
         });
     });
