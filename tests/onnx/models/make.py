@@ -61,6 +61,11 @@ def main():
     save("scan", [node("Scan", ["s0", "x"], ["s", "y"], num_scan_inputs=1, scan_input_axes=[1],
                        scan_input_directions=[1], scan_output_axes=[-1], scan_output_directions=[1], body=body)],
          [value("s0", [3]), value("x", [3, "n"])], [value("s", None), value("y", None)])
+    score = helper.make_graph([node("Add", ["scores", "bias"], ["raised"])], "score_mod",
+                              [value("scores", None)], [value("raised", None)])
+    save("flex_attention", [node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview", scale=0.5, score_mod=score)],
+         [value(name, [1, 2, 3, 4]) for name in ["q", "k", "v"]], [value("y", None)],
+         [constant("bias", np.float32(0.5))], domains=["ai.onnx.preview"])
     double = helper.make_function("local", "Scale", ["a"], ["b"], [
         node("Constant", [], ["k"], value_float=2.0), node("Mul", ["a", "k"], ["m"]),
         onnx.helper.make_node("Identity", ["m"], ["b"])], [helper.make_opsetid("", 17)])
