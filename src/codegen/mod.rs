@@ -6,6 +6,7 @@
 //! and defined in the order of the module.
 
 mod arith;
+mod call;
 mod cast;
 pub mod debug;
 pub mod entry;
