@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use irc_syntax::Name;
 
+use super::prim::{element_type, join_elements};
 use super::types::{TensorType, Type};
 use crate::shape::{Dim, Facts};
 
@@ -119,8 +120,20 @@ fn dims(a: &[Dim], b: &[Dim], facts: &mut Facts) -> Result<(), Mismatch> {
     Ok(())
 }
 
+fn is_sequence(ty: &Type) -> bool {
+    matches!(ty, Type::Seq(_) | Type::Tuple(_) | Type::Void)
+}
+
+/// The type beside an optional: nothing says nothing.
+fn optional_element(ty: &Type) -> Type {
+    match ty {
+        Type::Void => Type::Opt(Box::new(Type::Any)),
+        ty => element_type(ty),
+    }
+}
+
 /// What is known of a value that comes from one of two branches.
-pub(crate) fn join(a: &Type, b: &Type) -> Type {
+pub fn join(a: &Type, b: &Type) -> Type {
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => {
             let same_shape = a.shape == b.shape;
@@ -140,6 +153,13 @@ pub(crate) fn join(a: &Type, b: &Type) -> Type {
             Type::Tuple(a.iter().zip(b).map(|(a, b)| join(a, b)).collect())
         }
         (Type::Shape(_), Type::Shape(_)) if a != b => Type::Shape(None),
+        (Type::Opt(_), _) | (_, Type::Opt(_)) => {
+            join_elements(&optional_element(a), &optional_element(b))
+        }
+        // A tuple is a sequence that is written out.
+        _ if a != b && is_sequence(a) && is_sequence(b) => {
+            join_elements(&element_type(a), &element_type(b))
+        }
         (Type::Error, _) | (_, Type::Error) => Type::Error,
         _ if a == b => a.clone(),
         _ => Type::Any,

@@ -20,7 +20,7 @@ mod stated;
 mod suggest;
 mod types;
 
-pub use agree::substitute;
+pub use agree::{join, substitute};
 pub use annotation::{type_from_expr, type_to_expr};
 pub use expand::symbols_of;
 pub use func_scope::FuncScope;

@@ -11,6 +11,7 @@ pub(super) fn eval(call: &BoundCall, operands: &[Value]) -> Result<Value, RunErr
         Prim::Sequence => {
             let items = match operands {
                 [Value::Tuple(items) | Value::Seq(items)] => items.clone(),
+                [Value::None] => return Err(RunError::value_error("the optional has no value")),
                 items => items.to_vec(),
             };
             Ok(Value::Seq(items))

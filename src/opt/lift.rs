@@ -276,7 +276,11 @@ impl Lift<'_> {
                 self.made.take(&mut expansion, &self.func);
                 expansion
             }
-            Err(diag) => {
+            Err(mut diag) => {
+                // The model is sound, and what its operator needs is known at run time only.
+                if diag.code == "type-unknown" {
+                    diag.code = "onnx-unsupported";
+                }
                 let diag = at_binding(diag, &base, value);
                 let origin = bound.first().and_then(|name| self.origins.get(name));
                 self.diags.push(match origin {
@@ -426,17 +430,28 @@ impl Lift<'_> {
             return (a.clone(), false);
         }
         let (Type::Tensor(a), Type::Tensor(b)) = (a, b) else {
-            return (Type::Any, false);
+            return (check::join(a, b), false);
         };
-        let (Some(left), Some(right)) = (&a.shape, &b.shape) else {
-            return (Type::Tensor(TensorType::default()), false);
-        };
-        if a.dtype != b.dtype || left.len() != right.len() {
+        if a.dtype != b.dtype {
             self.diags.push(Diagnostic::error(
                 "onnx-unsupported",
-                format!("the branches that give `{name}` differ in rank or dtype"),
+                format!("the branches that give `{name}` differ in dtype"),
             ));
             return (Type::Error, false);
+        }
+        let (Some(left), Some(right)) = (&a.shape, &b.shape) else {
+            return (
+                check::join(&Type::Tensor(a.clone()), &Type::Tensor(b.clone())),
+                false,
+            );
+        };
+        if left.len() != right.len() {
+            // Its rank is known at run time only.
+            let ty = TensorType {
+                dtype: a.dtype,
+                ..TensorType::default()
+            };
+            return (Type::Tensor(ty), false);
         }
         let mut has_new = false;
         let mut dims = Vec::with_capacity(left.len());

@@ -93,3 +93,21 @@ out0: a sequence of 2
 out0[0]: int64[2, 2] 1 2 3 4
 out0[1]: int64[1, 2] 5 6
 out1: int64[3, 2] 1 2 3 4 5 6
+
+# --- branches_may_differ_in_rank
+# => file rank.ir
+@R.function
+def main(c: R.Tensor((), "bool"), x: R.Tensor(("n", 1), "float32")):
+    if c:
+        y = R.exp(R.reshape(x, R.shape([n])) * 0.0)
+    else:
+        y = x + x
+    return y
+# => run irc run rank.ir --input c=1 --input x=[[1],[2]]
+out: float32[2] 1 1
+# => run irc run rank.ir --input c=0 --input x=[[1],[2]]
+out: float32[2, 1] 2 4
+# => run irc run rank.ir --interp --input c=1 --input x=[[1],[2]]
+out: float32[2] 1 1
+# => run irc run rank.ir --interp --input c=0 --input x=[[1],[2]]
+out: float32[2, 1] 2 4

@@ -111,6 +111,11 @@ pub(super) fn sequence(rule: &mut Rule<'_>) -> Typed {
             Type::Tuple(members) => common_type(&members),
             Type::Void | Type::Any => Type::Any,
             Type::Error => return Err(Stop::Silent),
+            // An optional gives its value, which it has to have.
+            Type::Opt(inner) if matches!(*inner, Type::Seq(_)) => match *inner {
+                Type::Seq(inner) => *inner,
+                other => other,
+            },
             ty => return Err(wrong(rule, expr, "a tuple of tensors", &ty)),
         },
     };

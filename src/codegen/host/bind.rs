@@ -5,6 +5,7 @@ use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value};
 use irc_syntax::{DType, Expr, ExprKind, Name, Span, Stmt, StmtKind};
 
+use super::object::is_object;
 use super::{Host, HostTensor, HostValue};
 use crate::check::prim::Prim;
 use crate::check::{Type, type_from_expr};
@@ -653,6 +654,7 @@ impl Host<'_, '_, '_> {
             if self.returned {
                 return Err(unsupported(span, "a branch cannot return"));
             }
+            self.describe_results(body, span)?;
             self.lower.b.ins().jump(ends[idx], &[]);
             self.lower.b.seal_block(ends[idx]);
             inner.push(std::mem::replace(&mut self.values, outer.0.clone()));
@@ -679,6 +681,27 @@ impl Host<'_, '_, '_> {
         self.lower.b.switch_to_block(join);
         self.lower.b.seal_block(join);
         self.values.extend(merged);
+        Ok(())
+    }
+
+    /// Makes values of a branch that are described at run time behind it ones that are.
+    fn describe_results(&mut self, body: &[Stmt], span: Option<Span>) -> Res<()> {
+        for stmt in body {
+            match &stmt.kind {
+                StmtKind::Assign { target, .. } => {
+                    let Some(name) = target.as_name() else {
+                        continue;
+                    };
+                    let ty = self.known_type(name).filter(is_object);
+                    if let (Some(ty), Some(value)) = (ty, self.values.get(name).cloned()) {
+                        let value = self.coerce(value, &ty, span)?;
+                        self.values.insert(name.clone(), value);
+                    }
+                }
+                StmtKind::With { body, .. } => self.describe_results(body, span)?,
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -725,6 +748,14 @@ impl Host<'_, '_, '_> {
                 Some(HostValue::Tuple(items))
             }
             (HostValue::Nothing, HostValue::Nothing) => Some(HostValue::Nothing),
+            (HostValue::Object { object: a, ty }, HostValue::Object { object: c, .. }) => {
+                args[0].push((*a).into());
+                args[1].push((*c).into());
+                Some(HostValue::Object {
+                    object: self.lower.b.append_block_param(join, I64),
+                    ty: ty.clone(),
+                })
+            }
             _ => None,
         })
     }

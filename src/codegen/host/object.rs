@@ -152,6 +152,15 @@ impl Host<'_, '_, '_> {
                 })
             }
             HostValue::Nothing => self.sequence_of(HostValue::Tuple(Vec::new()), inner, span),
+            HostValue::Object {
+                object,
+                ty: Type::Opt(held),
+            } if matches!(*held, Type::Seq(_)) => {
+                let some = self.lower.b.ins().icmp_imm_s(IntCC::NotEqual, object, 0);
+                self.lower
+                    .require(some, "ValueError", "the optional has no value")?;
+                self.sequence_of(HostValue::Object { object, ty: *held }, inner, span)
+            }
             HostValue::Tensor(_)
             | HostValue::Shape(_)
             | HostValue::Scalar(_)
