@@ -627,10 +627,6 @@ impl Scope for GraphScope<'_> {
         self.facts.note_undecided(a, b);
     }
 
-    fn assume_equal(&mut self, a: &Dim, b: &Dim) {
-        self.facts.assume_eq(a, b);
-    }
-
     fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {
         let ty = type_from_expr(expr)?;
         for symbol in symbols_of(&ty) {

@@ -24,7 +24,8 @@ pub trait Scope {
     /// Hears of two extents that have to be equal, which only run time can tell.
     fn must_agree(&mut self, _a: &Dim, _b: &Dim) {}
 
-    /// Takes two extents as equal from here on: the program checks that they are.
+    /// Takes two extents as equal from here on, where what is built checks that they are. A scope that only asks for
+    /// types ignores it: the check would find itself proved, and be left out.
     fn assume_equal(&mut self, _a: &Dim, _b: &Dim) {}
 
     /// The constant that an operand is, where it is one whose value is at hand. `R.const` itself is not asked for.
