@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use irc_syntax::{
     Arg, DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, NameSupply, Span, Stmt,
-    StmtKind,
+    StmtKind, UnaryOp,
 };
 
 use super::{RunError, Value, eval_prim, run_prim_func};
@@ -332,6 +332,13 @@ impl<'a> Run<'a> {
     fn infix(&mut self, expr: &Expr, base: &str, frame: &mut Frame) -> Result<Value, RunError> {
         if let Some(value) = Dim::from_expr(expr).ok().and_then(|dim| frame.dim(&dim)) {
             return Ok(Value::Int(value));
+        }
+        if let ExprKind::Unary {
+            op: UnaryOp::Pos,
+            value,
+        } = &expr.kind
+        {
+            return self.eval(value, base, frame);
         }
         match prim::bind_infix(expr) {
             Some(call) => self.prim(&call, base, frame),

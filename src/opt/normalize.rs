@@ -18,7 +18,7 @@ use irc_syntax::{
 };
 
 use super::{Changed, Pass, PassCx};
-use crate::check::prim::Prim;
+use crate::check::prim::{Prim, binary_prim, unary_prim};
 use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type};
 
@@ -251,7 +251,10 @@ impl Normalizer<'_> {
             }
             ExprKind::Unary { op, value } if self.is_tensor(&value) => {
                 let value = self.atom(*value, "lv", out);
-                return Expr::call(unary_path(op), [value]).at(span);
+                return match unary_prim(op) {
+                    Some(prim) => Expr::call(prim.name(), [value]).at(span),
+                    None => value,
+                };
             }
             ExprKind::Call { func, mut args } => {
                 let base = hint.unwrap_or("lv");
@@ -387,7 +390,14 @@ impl Normalizer<'_> {
         });
         let lhs = self.atom(lhs, "lv", out);
         let rhs = self.atom(rhs, "lv", out);
-        Expr::call(binary_path(op), [lhs, rhs])
+        match binary_prim(op) {
+            Some(prim) => Expr::call(prim.name(), [lhs, rhs]),
+            None => Expr::new(ExprKind::Binary {
+                op,
+                lhs: Box::new(lhs),
+                rhs: Box::new(rhs),
+            }),
+        }
     }
 
     /// `R.add(x, 2)` → `R.add(x, R.const(2.0, "float32"))`: numbers among the operands of element-wise operators.
@@ -511,40 +521,4 @@ fn common_results(then: &[Stmt], orelse: &[Stmt]) -> Vec<Name> {
         .collect();
     common.dedup();
     common
-}
-
-fn unary_path(op: UnaryOp) -> &'static str {
-    match op {
-        UnaryOp::Neg => "R.negative",
-        UnaryOp::Pos => "R.identity",
-        UnaryOp::Not => "R.logical_not",
-        UnaryOp::Invert => "R.bitwise_not",
-    }
-}
-
-// tidy: table
-fn binary_path(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Pow => "R.power",
-        BinaryOp::Mul => "R.multiply",
-        BinaryOp::Div => "R.divide",
-        BinaryOp::FloorDiv => "R.floor_divide",
-        BinaryOp::Mod => "R.floor_mod",
-        BinaryOp::MatMul => "R.matmul",
-        BinaryOp::Add => "R.add",
-        BinaryOp::Sub => "R.subtract",
-        BinaryOp::Shl => "R.left_shift",
-        BinaryOp::Shr => "R.right_shift",
-        BinaryOp::BitAnd => "R.bitwise_and",
-        BinaryOp::BitXor => "R.bitwise_xor",
-        BinaryOp::BitOr => "R.bitwise_or",
-        BinaryOp::Eq | BinaryOp::In | BinaryOp::Is => "R.equal",
-        BinaryOp::Ne | BinaryOp::NotIn | BinaryOp::IsNot => "R.not_equal",
-        BinaryOp::Lt => "R.less",
-        BinaryOp::Le => "R.less_equal",
-        BinaryOp::Gt => "R.greater",
-        BinaryOp::Ge => "R.greater_equal",
-        BinaryOp::And => "R.logical_and",
-        BinaryOp::Or => "R.logical_or",
-    }
 }

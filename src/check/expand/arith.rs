@@ -4,6 +4,7 @@ use irc_syntax::{BinaryOp, Expr, Span};
 
 use super::eval::fault;
 use super::{Eval, Frame, Machine, Value};
+use crate::check::prim::binary_prim;
 use crate::shape::{Dim, Facts};
 
 impl<'a> Machine<'_, 'a> {
@@ -37,11 +38,17 @@ impl<'a> Machine<'_, 'a> {
             return Ok(if left.is_error() { left } else { right });
         }
         if (left.is_tensor() || right.is_tensor())
-            && let Some(prim) = tensor_op(op)
+            && let Some(prim) = binary_prim(op)
             && left != Value::None
             && right != Value::None
         {
-            return self.emit_prim(prim, vec![(None, left), (None, right)], span, frame, hint);
+            return self.emit_prim(
+                prim.name(),
+                vec![(None, left), (None, right)],
+                span,
+                frame,
+                hint,
+            );
         }
         let result = plain(op, &left, &right, self.facts());
         result.ok_or_else(|| {
@@ -77,34 +84,6 @@ impl<'a> Machine<'_, 'a> {
             }
         }
     }
-}
-
-/// The operator on tensors; `None` for `in` and `is`.
-fn tensor_op(op: BinaryOp) -> Option<&'static str> {
-    Some(match op {
-        BinaryOp::Pow => "R.power",
-        BinaryOp::Mul => "R.multiply",
-        BinaryOp::Div => "R.divide",
-        BinaryOp::FloorDiv => "R.floor_divide",
-        BinaryOp::Mod => "R.floor_mod",
-        BinaryOp::MatMul => "R.matmul",
-        BinaryOp::Add => "R.add",
-        BinaryOp::Sub => "R.subtract",
-        BinaryOp::Shl => "R.left_shift",
-        BinaryOp::Shr => "R.right_shift",
-        BinaryOp::BitAnd => "R.bitwise_and",
-        BinaryOp::BitXor => "R.bitwise_xor",
-        BinaryOp::BitOr => "R.bitwise_or",
-        BinaryOp::Eq => "R.equal",
-        BinaryOp::Ne => "R.not_equal",
-        BinaryOp::Lt => "R.less",
-        BinaryOp::Le => "R.less_equal",
-        BinaryOp::Gt => "R.greater",
-        BinaryOp::Ge => "R.greater_equal",
-        BinaryOp::And => "R.logical_and",
-        BinaryOp::Or => "R.logical_or",
-        BinaryOp::In | BinaryOp::NotIn | BinaryOp::Is | BinaryOp::IsNot => return None,
-    })
 }
 
 /// An operator on values that are known; `None` where it has no meaning.

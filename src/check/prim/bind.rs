@@ -195,46 +195,51 @@ pub fn shape_dims(expr: &Expr) -> Option<Result<Vec<Dim>, Diagnostic>> {
     Some(items.iter().map(Dim::from_expr).collect())
 }
 
-/// The primitive of an operator written infix or prefix on tensors.
-pub fn infix_prim(expr: &Expr) -> Option<Prim> {
-    match &expr.kind {
-        ExprKind::Binary { op, .. } => match op {
-            BinaryOp::Pow => Some(Prim::Binary(Binary::Power)),
-            BinaryOp::Mul => Some(Prim::Binary(Binary::Multiply)),
-            BinaryOp::Div => Some(Prim::Binary(Binary::Divide)),
-            BinaryOp::FloorDiv => Some(Prim::Binary(Binary::FloorDivide)),
-            BinaryOp::Mod => Some(Prim::Binary(Binary::FloorMod)),
-            BinaryOp::MatMul => Some(Prim::Matmul),
-            BinaryOp::Add => Some(Prim::Binary(Binary::Add)),
-            BinaryOp::Sub => Some(Prim::Binary(Binary::Subtract)),
-            BinaryOp::Shl => Some(Prim::Binary(Binary::LeftShift)),
-            BinaryOp::Shr => Some(Prim::Binary(Binary::RightShift)),
-            BinaryOp::BitAnd => Some(Prim::Binary(Binary::BitwiseAnd)),
-            BinaryOp::BitXor => Some(Prim::Binary(Binary::BitwiseXor)),
-            BinaryOp::BitOr => Some(Prim::Binary(Binary::BitwiseOr)),
-            BinaryOp::Eq => Some(Prim::Binary(Binary::Equal)),
-            BinaryOp::Ne => Some(Prim::Binary(Binary::NotEqual)),
-            BinaryOp::Lt => Some(Prim::Binary(Binary::Less)),
-            BinaryOp::Le => Some(Prim::Binary(Binary::LessEqual)),
-            BinaryOp::Gt => Some(Prim::Binary(Binary::Greater)),
-            BinaryOp::Ge => Some(Prim::Binary(Binary::GreaterEqual)),
-            BinaryOp::And => Some(Prim::Binary(Binary::LogicalAnd)),
-            BinaryOp::Or => Some(Prim::Binary(Binary::LogicalOr)),
-            BinaryOp::In | BinaryOp::NotIn | BinaryOp::Is | BinaryOp::IsNot => None,
-        },
-        ExprKind::Unary { op, .. } => match op {
-            UnaryOp::Neg => Some(Prim::Unary(Unary::Negative)),
-            UnaryOp::Not => Some(Prim::Unary(Unary::LogicalNot)),
-            UnaryOp::Invert => Some(Prim::Unary(Unary::BitwiseNot)),
-            UnaryOp::Pos => None,
-        },
-        _ => None,
+/// The primitive that `a op b` means on tensors; `None` for `in` and `is`.
+pub fn binary_prim(op: BinaryOp) -> Option<Prim> {
+    Some(Prim::Binary(match op {
+        BinaryOp::Pow => Binary::Power,
+        BinaryOp::Mul => Binary::Multiply,
+        BinaryOp::Div => Binary::Divide,
+        BinaryOp::FloorDiv => Binary::FloorDivide,
+        BinaryOp::Mod => Binary::FloorMod,
+        BinaryOp::MatMul => return Some(Prim::Matmul),
+        BinaryOp::Add => Binary::Add,
+        BinaryOp::Sub => Binary::Subtract,
+        BinaryOp::Shl => Binary::LeftShift,
+        BinaryOp::Shr => Binary::RightShift,
+        BinaryOp::BitAnd => Binary::BitwiseAnd,
+        BinaryOp::BitXor => Binary::BitwiseXor,
+        BinaryOp::BitOr => Binary::BitwiseOr,
+        BinaryOp::Eq => Binary::Equal,
+        BinaryOp::Ne => Binary::NotEqual,
+        BinaryOp::Lt => Binary::Less,
+        BinaryOp::Le => Binary::LessEqual,
+        BinaryOp::Gt => Binary::Greater,
+        BinaryOp::Ge => Binary::GreaterEqual,
+        BinaryOp::And => Binary::LogicalAnd,
+        BinaryOp::Or => Binary::LogicalOr,
+        BinaryOp::In | BinaryOp::NotIn | BinaryOp::Is | BinaryOp::IsNot => return None,
+    }))
+}
+
+/// The primitive that `op a` means on a tensor; `None` for `+a`, which is `a`.
+pub fn unary_prim(op: UnaryOp) -> Option<Prim> {
+    match op {
+        UnaryOp::Neg => Some(Prim::Unary(Unary::Negative)),
+        UnaryOp::Not => Some(Prim::Unary(Unary::LogicalNot)),
+        UnaryOp::Invert => Some(Prim::Unary(Unary::BitwiseNot)),
+        UnaryOp::Pos => None,
     }
 }
 
 /// `a + b`, `-a` and so on as the call of the primitive they mean; `None` for any other expression.
 pub fn bind_infix(expr: &Expr) -> Option<BoundCall> {
-    let prim = infix_prim(expr)?;
+    let prim = match &expr.kind {
+        ExprKind::Binary { op, .. } => binary_prim(*op)?,
+        ExprKind::Unary { op, .. } => unary_prim(*op)?,
+        _ => return None,
+    };
     let mut values = match &expr.kind {
         ExprKind::Binary { lhs, rhs, .. } => {
             vec![Bound::Expr((**lhs).clone()), Bound::Expr((**rhs).clone())]

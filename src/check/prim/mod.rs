@@ -23,7 +23,7 @@ use irc_syntax::Expr;
 
 pub use super::intrinsics::Real;
 pub(crate) use bind::unknown_dtype;
-pub use bind::{Bound, BoundCall, Items, bind, bind_infix, infix_prim, shape_dims};
+pub use bind::{Bound, BoundCall, Items, binary_prim, bind, bind_infix, shape_dims, unary_prim};
 pub use control::{common_type, element_type, join_elements};
 pub use infer::{Scope, infer};
 pub use layout::slice_begin;

@@ -8,6 +8,7 @@
 use cranelift_codegen::ir::Value;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_frontend::Variable;
 use cranelift_module::Linkage;
 use irc_syntax::Diagnostic;
 
@@ -127,6 +128,20 @@ pub fn define_checks(asm: &mut Assembler) -> Result<(), Diagnostic> {
 pub(super) fn element(f: &mut Emit<'_>, base: Value, index: Value, bytes: i64) -> Value {
     let at = f.scale(index, bytes);
     f.add(base, at)
+}
+
+/// The `DLTensor` that an argument of a kind and a value holds; null where it holds none.
+pub(super) fn tensor_of(f: &mut Emit<'_>, came: Value, value: Value) -> Variable {
+    let null = f.int(0);
+    let tensor = f.var(null);
+    let plain = f.cmp_int(IntCC::Equal, came, any::DL_TENSOR);
+    f.if_(plain, |f| f.set(tensor, value));
+    let object = f.cmp_int(IntCC::Equal, came, any::TENSOR);
+    f.if_(object, |f| {
+        let body = f.offset(value, TENSOR_BODY);
+        f.set(tensor, body);
+    });
+    tensor
 }
 
 /// The part of the frame whose offset stands in the function's description.
@@ -373,15 +388,7 @@ fn emit_tensor(f: &mut Emit<'_>) {
     let params = f.load(desc, func::PARAMS);
     let param = element(f, params, index, PARAM_BYTES);
     let (came, value) = (f.load32s(arg, any::TYPE), f.load(arg, any::VALUE));
-    let null = f.int(0);
-    let tensor = f.var(null);
-    let plain = f.cmp_int(IntCC::Equal, came, any::DL_TENSOR);
-    f.if_(plain, |f| f.set(tensor, value));
-    let object = f.cmp_int(IntCC::Equal, came, any::TENSOR);
-    f.if_(object, |f| {
-        let body = f.offset(value, TENSOR_BODY);
-        f.set(tensor, body);
-    });
+    let tensor = tensor_of(f, came, value);
     let wanted = f.load(param, param::DTYPE);
     let strings = f.cmp_int(IntCC::Equal, wanted, STRING_WORD);
     let unread = f.get(tensor);

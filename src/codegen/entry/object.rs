@@ -10,7 +10,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_module::Linkage;
 use irc_syntax::Diagnostic;
 
-use super::check::{check, element, slot};
+use super::check::{check, element, slot, tensor_of};
 use super::layout::{PARAM_BYTES, any, dl, func, param};
 use super::refuse::emit_wrong_dtype;
 use crate::codegen::Assembler;
@@ -121,14 +121,7 @@ fn emit_record(f: &mut Emit<'_>) {
     let param = element(f, params, index, PARAM_BYTES);
     let (came, value) = (f.load32s(arg, any::TYPE), f.load(arg, any::VALUE));
     let null = f.int(0);
-    let tensor = f.var(null);
-    let plain = f.cmp_int(IntCC::Equal, came, any::DL_TENSOR);
-    f.if_(plain, |f| f.set(tensor, value));
-    let object = f.cmp_int(IntCC::Equal, came, any::TENSOR);
-    f.if_(object, |f| {
-        let body = f.offset(value, TENSOR_BODY);
-        f.set(tensor, body);
-    });
+    let tensor = tensor_of(f, came, value);
     let tensor = f.get(tensor);
     let missing = f.is_zero(tensor);
     f.if_(missing, |f| {
