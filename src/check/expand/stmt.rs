@@ -153,6 +153,14 @@ impl<'a> Machine<'_, 'a> {
                 frame.vars.insert(name.clone(), value);
                 Ok(())
             }
+            // What is in error has been reported; so are its parts.
+            ExprKind::Tuple { items, .. } | ExprKind::List(items)
+                if matches!(value, Value::Expr(_, Type::Error)) =>
+            {
+                items
+                    .iter()
+                    .try_for_each(|item| self.assign(item, value.clone(), frame))
+            }
             ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
                 let parts = self.iterate(value, target.span, frame)?;
                 if parts.len() != items.len() {
