@@ -20,7 +20,7 @@ use crate::onnx;
 use crate::opt::{self, Changed, Pass, PassCx, Promises};
 use crate::sched;
 use crate::tensor::folder::ModelFolder;
-use crate::tensor::{MappedFile, Weights, sha256_bytes};
+use crate::tensor::{MappedFile, Weights, inline_metadata, sha256_bytes};
 
 /// How far a program is lowered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -232,10 +232,11 @@ fn load_text(
 fn read_text(shown: &str, bytes: &[u8], sources: &mut SourceMap) -> Result<Module, Fault> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Fault::io(format!("`{shown}` is no text: {error}")))?;
-    let (module, diagnostics) = parse(sources, shown, text);
+    let (mut module, diagnostics) = parse(sources, shown, text);
     if has_error(&diagnostics) {
         return Err(Fault::program(diagnostics));
     }
+    inline_metadata(&mut module).map_err(|fault| Fault::program(vec![fault]))?;
     Ok(module)
 }
 

@@ -144,6 +144,11 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          the text.",
     ),
     (
+        "metadata",
+        "The text names a tensor of its metadata that is not there, or the metadata (`metadata = tvm.ir.load_json(…)`) \
+         is not what TVM saves. Print the module with `mod.script(show_meta=True)`.",
+    ),
+    (
         "mismatched-bracket",
         "A closing bracket is of another kind than the one that was opened last.",
     ),
