@@ -194,22 +194,7 @@ impl Fold<'_> {
     }
 }
 
-/// Primitives without control, calls or run-time shapes.
+/// Plain primitives whose shape is known too, but for what is a constant already.
 fn is_foldable(prim: Prim) -> bool {
-    !prim.is_control()
-        && !matches!(
-            prim,
-            Prim::Const
-                | Prim::Shape
-                | Prim::ShapeOf
-                | Prim::TensorToShape
-                | Prim::MatchCast
-                | Prim::CallTir
-                | Prim::CallTirInplace
-                | Prim::CallDpsPacked
-                | Prim::CallPurePacked
-                | Prim::CallPacked
-                | Prim::Unique
-                | Prim::Nonzero
-        )
+    prim.is_plain() && !matches!(prim, Prim::Const | Prim::Unique | Prim::Nonzero)
 }

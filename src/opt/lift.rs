@@ -484,20 +484,7 @@ fn at_binding(diag: Diagnostic, base: &str, value: &Expr) -> Diagnostic {
     }
 }
 
-/// Primitives without control, calls or effects.
+/// Plain primitives; what is a shape stays one.
 fn is_followed(prim: Prim) -> bool {
-    !prim.is_control()
-        && !matches!(
-            prim,
-            Prim::Shape
-                | Prim::ShapeOf
-                | Prim::TensorToShape
-                | Prim::ShapeToTensor
-                | Prim::MatchCast
-                | Prim::CallTir
-                | Prim::CallTirInplace
-                | Prim::CallDpsPacked
-                | Prim::CallPurePacked
-                | Prim::CallPacked
-        )
+    prim.is_plain() && prim != Prim::ShapeToTensor
 }

@@ -440,6 +440,23 @@ impl Prim {
             .map_or("", |row| row.0)
     }
 
+    /// Whether its value follows from those of its operands alone: no control, call or run-time shape.
+    pub fn is_plain(self) -> bool {
+        !self.is_control()
+            && !matches!(
+                self,
+                Self::Shape
+                    | Self::ShapeOf
+                    | Self::TensorToShape
+                    | Self::MatchCast
+                    | Self::CallTir
+                    | Self::CallTirInplace
+                    | Self::CallDpsPacked
+                    | Self::CallPurePacked
+                    | Self::CallPacked
+            )
+    }
+
     /// Whether it is a loop, or makes or reads a sequence or optional: no kernel, and nothing to fold.
     pub fn is_control(self) -> bool {
         matches!(

@@ -619,15 +619,7 @@ impl Host<'_, '_, '_> {
 
     /// A condition: a scalar, or the one element of a tensor.
     pub fn truth(&mut self, value: HostValue, span: Option<Span>) -> Res<Value> {
-        let val = match value {
-            HostValue::Scalar(val) => val,
-            other => {
-                let tensor = self.as_tensor(other, span)?;
-                let zero = self.lower.i64(0);
-                self.load_element(&tensor, zero, span)?
-            }
-        };
-        Ok(cast::cast(&mut self.lower.b, val.v, val.dtype, DType::Bool))
+        self.scalar_of(value, DType::Bool, span)
     }
 
     /// `if c: … else: …`; a name that both branches bind is the value.

@@ -428,8 +428,13 @@ impl Host<'_, '_, '_> {
         Ok((self.integer(held, expr.span)?, self.lower.i64(1)))
     }
 
-    /// The one number of a value, as an i64.
+    /// The one number of a value, a scalar or a tensor of one element, as an i64.
     pub fn integer(&mut self, value: HostValue, span: Option<Span>) -> Res<Value> {
+        self.scalar_of(value, DType::I64, span)
+    }
+
+    /// The one number of a value as a scalar of a dtype.
+    pub fn scalar_of(&mut self, value: HostValue, dtype: DType, span: Option<Span>) -> Res<Value> {
         let val = match value {
             HostValue::Scalar(val) => val,
             other => {
@@ -438,7 +443,7 @@ impl Host<'_, '_, '_> {
                 self.load_element(&tensor, zero, span)?
             }
         };
-        Ok(cast::cast(&mut self.lower.b, val.v, val.dtype, DType::I64))
+        Ok(cast::cast(&mut self.lower.b, val.v, val.dtype, dtype))
     }
 
     /// An element that is taken out of a sequence or optional.
