@@ -2,11 +2,11 @@
 //!
 //! All outputs are made in memory or in files beside their places first, and put there together at the end.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Exit;
-use super::report::{Failure, Session, write_stdout};
+use super::output::{Outputs, Unwritable, write_stdout};
+use super::report::{Failure, Session};
 use crate::codegen::{Cpu, Target};
 use crate::driver::{self, Artefact, PIPELINE, Stage};
 use crate::library::Library;
@@ -173,7 +173,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         .unwrap_or_else(|| default_output(&args.file));
     let mut outputs = Outputs::default();
     let outcome = write_all(&args, &output, &artefact, &stages, &lib, &mut outputs);
-    match outcome.and_then(|()| outputs.keep()) {
+    match outcome.and_then(|()| Ok(outputs.keep()?)) {
         Ok(()) => Ok(Exit::Good),
         Err(fault) => Ok(session.show_fault(&fault)),
     }
@@ -241,9 +241,8 @@ fn write_library(
     if place == WeightPlace::Sidecar {
         let beside = path.with_extension("params");
         outputs.write(&beside, |out| {
-            link::write_params(&artefact.object.weights, out).map_err(|error| {
-                driver::Fault::io(format!("{} cannot be written: {error}", beside.display()))
-            })
+            link::write_params(&artefact.object.weights, out)
+                .map_err(|error| driver::Fault::from(Unwritable::new(&beside, &error)))
         })?;
     }
     Ok(())
@@ -258,55 +257,5 @@ fn text<'t>(kind: Kind, artefact: &'t Artefact, stages: &'t Stages) -> &'t str {
         Kind::Asm => &artefact.object.asm,
         Kind::H => &artefact.object.interface.header,
         Kind::Obj | Kind::So => "",
-    }
-}
-
-/// Files that are written beside their places, and put there together.
-#[derive(Default)]
-pub struct Outputs(Vec<(PathBuf, PathBuf)>);
-
-impl Outputs {
-    /// Writes one file.
-    ///
-    /// # Errors
-    /// What `body` says, or the file cannot be written.
-    pub fn write(
-        &mut self,
-        path: &Path,
-        body: impl FnOnce(&mut dyn std::io::Write) -> Result<(), driver::Fault>,
-    ) -> Result<(), driver::Fault> {
-        let mut part = path.as_os_str().to_owned();
-        part.push(format!(".{}.part", std::process::id()));
-        let part = PathBuf::from(part);
-        let fault = |error: std::io::Error| {
-            driver::Fault::io(format!("{} cannot be written: {error}", path.display()))
-        };
-        let file = std::fs::File::create(&part).map_err(fault)?;
-        self.0.push((part, path.to_owned()));
-        let mut out = std::io::BufWriter::new(file);
-        body(&mut out)?;
-        out.flush().map_err(fault)
-    }
-
-    /// Puts all files in their places.
-    ///
-    /// # Errors
-    /// One cannot be put there.
-    pub fn keep(&mut self) -> Result<(), driver::Fault> {
-        for (part, path) in self.0.drain(..) {
-            std::fs::rename(&part, &path).map_err(|error| {
-                let _ = std::fs::remove_file(&part);
-                driver::Fault::io(format!("{} cannot be written: {error}", path.display()))
-            })?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Outputs {
-    fn drop(&mut self) {
-        for (part, _) in &self.0 {
-            let _ = std::fs::remove_file(part);
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! `irc explain CODE`: what a diagnostic code means.
 
 use super::Exit;
-use super::report::{Failure, Session, write_stdout};
+use super::output::write_stdout;
+use super::report::{Failure, Session};
 use crate::syntax::explain::{EXPLANATIONS, explanation};
 
 /// `irc explain [CODE]`

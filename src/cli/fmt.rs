@@ -1,7 +1,8 @@
 //! `irc fmt`: texts in the canonical form. Comments stay; a text with errors stays as it is.
 
 use super::Exit;
-use super::report::{Failure, Session, has_error, read_text, write_file, write_stdout};
+use super::output::{write_file, write_stdout};
+use super::report::{Failure, Session, has_error, read_text};
 use crate::syntax::{parse, print};
 use similar::TextDiff;
 use std::path::Path;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::Exit;
-use super::report::{Failure, Session, write_file, write_stdout};
+use super::output::{Outputs, Unwritable, write_file, write_stdout};
+use super::report::{Failure, Session};
 use crate::driver;
 use crate::syntax::print;
 
@@ -38,16 +39,11 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let beside = output.with_extension("safetensors");
-    let unwritable = |why: &dyn std::fmt::Display| {
-        Failure::new(
-            Exit::Io,
-            format!("cannot write {}: {why}", beside.display()),
-        )
-    };
-    let hash = program
-        .weights
-        .write(&beside)
-        .map_err(|error| unwritable(&error))?;
+    let mut outputs = Outputs::default();
+    let hash = outputs.write(&beside, |out| {
+        let written = program.weights.write(out);
+        written.map_err(|error| Failure::from(Unwritable::new(&beside, &error)))
+    })?;
     let name = beside
         .file_name()
         .map(Path::new)
@@ -55,11 +51,10 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         .display()
         .to_string();
     driver::name_weights(&mut program.module, &name, &hash);
-    let written = write_file(&output, print(&program.module).as_bytes());
-    if written.is_err() {
-        // A failed command leaves nothing.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written?;
+    outputs.write(&output, |out| {
+        let written = out.write_all(print(&program.module).as_bytes());
+        written.map_err(|error| Failure::from(Unwritable::new(&output, &error)))
+    })?;
+    outputs.keep()?;
     Ok(Exit::Good)
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::report::{Failure, Session, read_bytes, write_stdout};
+use super::output::write_stdout;
+use super::report::{Failure, Session, read_bytes};
 use crate::driver::{FileKind, Program, recognize};
 use crate::link;
 use crate::syntax::{Expr, ExprKind, Func, FuncKind, Visit, print_expr, visit};

@@ -1,7 +1,8 @@
 //! `irc list`: what there is to choose from.
 
 use super::Exit;
-use super::report::{Failure, Session, write_stdout};
+use super::output::write_stdout;
+use super::report::{Failure, Session};
 use crate::driver;
 use crate::library::Library;
 

@@ -15,6 +15,7 @@ pub mod info;
 pub mod list;
 pub mod native;
 pub mod opt;
+mod output;
 pub mod print;
 pub mod report;
 pub mod run;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::report::{Failure, Session, write_file, write_output, write_stdout};
+use super::output::{write_file, write_output, write_stdout};
+use super::report::{Failure, Session};
 use super::{Exit, list};
 use crate::codegen::Target;
 use crate::driver::{self, PIPELINE};

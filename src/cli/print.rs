@@ -1,7 +1,8 @@
 //! `irc print`: a program as text, for irc or for Apache TVM, with more or fewer annotations.
 
 use super::Exit;
-use super::report::{Failure, Session, has_error, read_bytes, write_output};
+use super::output::write_output;
+use super::report::{Failure, Session, has_error, read_bytes};
 use crate::check::{self, FuncInfo, Info, Type, type_to_expr};
 use crate::codegen::Target;
 use crate::driver::{self, Fault, FileKind};

@@ -5,8 +5,7 @@
 //! format has no name for are stored as bytes, with their true dtype in `__metadata__`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -187,23 +186,11 @@ impl Weights {
         Ok(res)
     }
 
-    /// Writes a safetensors file and gives its sha256 in hexadecimal. The file appears when it is whole.
-    pub fn write(&self, path: &Path) -> Result<String, TensorError> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = Path::new(&partial);
-        let res = self.write_to(partial).and_then(|hash| {
-            std::fs::rename(partial, path)?;
-            Ok(hash)
-        });
-        res.map_err(|error| {
-            // The first error is the one to tell.
-            let _ = std::fs::remove_file(partial);
-            TensorError(error.to_string())
-        })
-    }
-
-    fn write_to(&self, path: &Path) -> std::io::Result<String> {
+    /// Writes a safetensors file and gives its sha256 in hexadecimal.
+    ///
+    /// # Errors
+    /// `out` cannot take it.
+    pub fn write(&self, out: &mut dyn Write) -> std::io::Result<String> {
         // Wide elements first, so that every tensor is aligned to its element.
         let mut order: Vec<&(String, Weight)> = self.items.iter().collect();
         order.sort_by_key(|(_, weight)| std::cmp::Reverse(weight.dtype.bytes()));
@@ -237,7 +224,6 @@ impl Weights {
         let padded = (8 + header.len()).next_multiple_of(64) - 8;
         header.resize(padded, b' ');
 
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
         let mut hasher = Sha256::new();
         let mut put = |bytes: &[u8]| {
             hasher.update(bytes);
@@ -248,7 +234,6 @@ impl Weights {
         for (_, weight) in order {
             put(weight.bytes())?;
         }
-        out.flush()?;
         Ok(hex(&hasher.finalize()))
     }
 }
