@@ -93,6 +93,7 @@ pub fn import(
         missing: BTreeMap::new(),
         unsupported: Vec::new(),
         calls: Vec::new(),
+        gradients: Vec::new(),
         n_bindings: 0,
     };
     importer.main(graph)?;
@@ -217,7 +218,9 @@ pub(super) struct Importer<'m, 'a> {
     pub(super) unsupported: Vec<Diagnostic>,
     /// Functions being inlined.
     pub(super) calls: Vec<(&'m str, &'m str, &'m str)>,
-    pub(super) n_bindings: usize,
+    /// Gradient nodes whose functions are being built.
+    pub(super) gradients: Vec<&'m Node<'a>>,
+    n_bindings: usize,
 }
 
 impl<'m, 'a> Importer<'m, 'a> {
@@ -442,14 +445,20 @@ impl<'m, 'a> Importer<'m, 'a> {
     ) -> Result<(), Failure> {
         for idx in sort_nodes(nodes)? {
             let Some(node) = nodes.get(idx) else { continue };
-            if self.n_bindings > MAX_BINDINGS {
-                return Err(Failure::unsupported(format!(
-                    "the model has more than {MAX_BINDINGS} nodes, functions inlined"
-                )));
-            }
-            self.n_bindings += 1;
+            self.count_binding()?;
             self.node(node, nodes, scope, place, body)?;
         }
+        Ok(())
+    }
+
+    /// Counts one more node; inlining multiplies them.
+    pub(super) fn count_binding(&mut self) -> Result<(), Failure> {
+        if self.n_bindings > MAX_BINDINGS {
+            return Err(Failure::unsupported(format!(
+                "the model has more than {MAX_BINDINGS} nodes, functions inlined"
+            )));
+        }
+        self.n_bindings += 1;
         Ok(())
     }
 

@@ -13,6 +13,7 @@
 //! * `Constant` nodes and initializers of up to 16 elements are `R.const`; larger ones are weights: parameters
 //!   after `num_input`. An initializer that is also an input is a weight, as in every file of IR version 3.
 //! * `If` is an `if` statement, whose branches bind the outputs' names. Functions of the model are inlined.
+//! * `Gradient` is a function inside the function and a call of `I.gradient` (`gradient.rs`).
 //! * Names that are no identifiers change (`names.rs`); `irc.names` keeps those of inputs and outputs.
 //! * A dim without a name gets one: `x_d0`. Dim names that are sums of others stay sums: `past + seq`.
 //!
@@ -21,6 +22,7 @@
 
 mod attr;
 pub mod fault;
+mod gradient;
 mod import;
 mod loops;
 pub mod model;

@@ -9,6 +9,7 @@ use irc_syntax::ast::{Expr, ExprKind, Name, Stmt, StmtKind, Trivia};
 
 use super::attr::{attr_expr, const_expr};
 use super::fault::Failure;
+use super::gradient;
 use super::import::{Importer, Place, Scope, own_domain};
 use super::model::{AttrValue, Attribute, Function, Node};
 use super::order::describe;
@@ -105,6 +106,9 @@ impl<'m, 'a> Importer<'m, 'a> {
                 self.loop_node(node, version, &inputs, &attrs, scope, place, body)
             }
             "onnx.If" => self.if_node(node, &inputs, &attrs, scope, place, body),
+            gradient::GRADIENT => {
+                self.gradient(node, siblings, &inputs, &attrs, scope, place, body)
+            }
             staged::FLEX_ATTENTION if staged::has_graph(&attrs) => {
                 self.flex_attention(node, version, &inputs, &attrs, scope, place, body)
             }
@@ -538,7 +542,7 @@ fn bad_attribute(what: &str, kind: i64) -> Failure {
 }
 
 /// `y`, or `a, b`.
-fn targets(names: &[Name]) -> Expr {
+pub(super) fn targets(names: &[Name]) -> Expr {
     match names {
         [name] => Expr::name(name.clone()),
         names => Expr::new(ExprKind::Tuple {

@@ -112,17 +112,17 @@ fn has_onnx(stmts: &[Stmt]) -> bool {
 }
 
 pub(super) struct Lift<'a> {
-    expander: Expander<'a>,
+    pub(super) expander: Expander<'a>,
     pub(super) names: NameSupply,
     /// The names met so far, with the values of small constants.
     pub(super) scope: FuncScope,
     /// Names that are other names.
     pub(super) alias: BTreeMap<Name, Expr>,
     pub(super) diags: Vec<Diagnostic>,
-    origins: &'a BTreeMap<Name, String>,
+    pub(super) origins: &'a BTreeMap<Name, String>,
     pub(super) made: &'a mut MadeFuncs,
     pub(super) func: Name,
-    /// Bodies of loops that have not been met yet.
+    /// Functions inside the function whose call has not been met yet: bodies of loops, and what is differentiated.
     pub(super) bodies: BTreeMap<Name, Func>,
 }
 
@@ -146,6 +146,14 @@ impl Lift<'_> {
                 } if self.is_open_loop(value) => {
                     let (target, value) = (target.clone(), value.clone());
                     self.close_loop(&target, &value, &mut out);
+                }
+                StmtKind::Assign {
+                    ref target,
+                    ref value,
+                    ..
+                } if self.is_open_gradient(value) => {
+                    let (target, value) = (target.clone(), value.clone());
+                    self.close_gradient(&target, &value, &mut out);
                 }
                 StmtKind::Assign {
                     ref target,
@@ -257,7 +265,8 @@ impl Lift<'_> {
         }
     }
 
-    fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
+    /// Puts what a call comes to in its place.
+    pub(super) fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
         let bound = bound_names(target);
         let base = bound.first().map_or("lv", |name| name.as_str()).to_owned();
         let expansion = self.expander.expand(
@@ -307,7 +316,7 @@ impl Lift<'_> {
     }
 
     /// The bindings of an expansion, each looked at for its value.
-    fn take(&mut self, expansion: Expansion, out: &mut Vec<Stmt>) {
+    pub(super) fn take(&mut self, expansion: Expansion, out: &mut Vec<Stmt>) {
         for (name, ty) in expansion.types {
             self.scope.define(&name, ty);
         }

@@ -17,6 +17,7 @@ pub mod guard;
 pub mod hoist_constants;
 pub mod legalize;
 pub mod lift;
+mod lift_gradient;
 mod lift_loops;
 pub mod lower;
 pub mod normalize;

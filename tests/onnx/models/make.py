@@ -1,5 +1,6 @@
 """Writes the models of the import tests beside this file. Needs onnx 1.23.2 and numpy."""
 
+import functools
 import pathlib
 
 import numpy as np
@@ -66,6 +67,13 @@ def main():
     save("flex_attention", [node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview", scale=0.5, score_mod=score)],
          [value(name, [1, 2, 3, 4]) for name in ["q", "k", "v"]], [value("y", None)],
          [constant("bias", np.float32(0.5))], domains=["ai.onnx.preview"])
+    gradient = functools.partial(node, "Gradient", domain="ai.onnx.preview.training")
+    save("gradient", [node("Mul", ["x", "w"], ["t"]), node("Mul", ["t", "c"], ["y"]), gradient(["x1", "w"], ["dx"], xs=["x"], zs=["w"], y="y"),
+                      gradient(["x", "w"], ["", "ddw"], xs=["x", "w"], y="dx")],
+         [value("x", [2, 3]), value("w", [3]), value("x1", [2, 3])], [value("y", None), value("dx", None), value("ddw", None)],
+         [constant("c", np.float32(0.5))], domains=["ai.onnx.preview.training"])
+    save("bad_gradient", [node("CumProd", ["x", "axis"], ["y"], "p"), gradient(["x"], ["dx"], "g", xs=["x"], y="y")],
+         [value("x", [2, 2])], [value("dx", None)], [constant("axis", np.int64(0))], opset=26, domains=["ai.onnx.preview.training"])
     double = helper.make_function("local", "Scale", ["a"], ["b"], [
         node("Constant", [], ["k"], value_float=2.0), node("Mul", ["a", "k"], ["m"]),
         onnx.helper.make_node("Identity", ["m"], ["b"])], [helper.make_opsetid("", 17)])
