@@ -437,9 +437,13 @@ impl<'a> Walk<'a> {
             );
         }
         let before = self.scope.vars.clone();
+        let facts = self.scope.facts.clone();
         self.block(then);
+        self.scope.facts.leave_branch(&facts);
         let left = std::mem::replace(&mut self.scope.vars, before.clone());
+        let facts = self.scope.facts.clone();
         self.block(orelse);
+        self.scope.facts.leave_branch(&facts);
         let right = std::mem::replace(&mut self.scope.vars, before);
         if let (Some(a), Some(b)) = (last_bound(then), last_bound(orelse))
             && a != b

@@ -8,11 +8,12 @@
 //!
 //! A function is lifted in order, and types and small constants are followed on the way: a model's shapes, axes
 //! and pads are often the end of a chain of operators on constants, which is computed here. An `if` on a known
-//! condition is its branch. So this pass needs no types beforehand; it leaves those it found in `cx.info`.
+//! condition is its branch, and what follows an `if` that gives another number of axes in each branch moves into
+//! both (`lift_branches`). So this pass needs no types beforehand; it leaves those it found in `cx.info`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use irc_syntax::uses::{bound_names, for_each_expr, substitute, substitute_stmt};
+use irc_syntax::uses::{bound_names, for_each_expr, substitute_stmt};
 use irc_syntax::{
     Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, NameSupply, Stmt, StmtKind,
 };
@@ -22,12 +23,14 @@ use super::{Changed, Pass, PassCx, dead_code, graph};
 use crate::check::expand::{Depth, Expander, Expansion};
 use crate::check::prim::{self, Prim, Scope};
 use crate::check::stage::Level;
-use crate::check::{self, FuncScope, TensorType, Type, type_to_expr};
+use crate::check::{self, FuncScope, Type};
 use crate::interp::{Value, eval_prim};
 use crate::tensor::{Tensor, parse_const, print_const};
 
 /// Constants of up to this many elements are followed.
 const MAX_FOLLOWED: usize = 1024;
+/// How many statements of a function may be lifted more than once.
+const MAX_REPEATED: usize = 100_000;
 /// How many elements a constant in the text may have.
 const MAX_INLINE: usize = 16;
 
@@ -69,10 +72,13 @@ pub fn run_imported(
             made: &mut made,
             func: func.name.clone(),
             bodies: BTreeMap::new(),
+            truths: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            budget: MAX_REPEATED,
         };
         lift.scope.take(graph::names_of(func));
         let body = std::mem::take(&mut func.body);
-        func.body = lift.block(body);
+        func.body = lift.block(body, &BTreeSet::new());
         changed = true;
         cx.diags.append(&mut lift.diags);
         cx.info.funcs.insert(func.name.clone(), lift.scope.info);
@@ -124,18 +130,64 @@ pub(super) struct Lift<'a> {
     pub(super) func: Name,
     /// Functions inside the function whose call has not been met yet: bodies of loops, and what is differentiated.
     pub(super) bodies: BTreeMap<Name, Func>,
+    /// Names that are one truth value seen as another tensor: what it is, and whether it is negated.
+    pub(super) truths: BTreeMap<Name, (Name, bool)>,
+    /// Names of the second copy of a statement, with those of the first.
+    pub(super) copies: BTreeMap<Name, Name>,
+    /// How many statements may yet be lifted more than once.
+    pub(super) budget: usize,
+}
+
+/// What lifting changes, to go back to.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) scope: FuncScope,
+    names: NameSupply,
+    alias: BTreeMap<Name, Expr>,
+    made: MadeFuncs,
+    pub(super) bodies: BTreeMap<Name, Func>,
+    truths: BTreeMap<Name, (Name, bool)>,
 }
 
 impl Lift<'_> {
-    pub(super) fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    pub(super) fn save(&self) -> State {
+        State {
+            scope: self.scope.clone(),
+            names: self.names.clone(),
+            alias: self.alias.clone(),
+            made: self.made.clone(),
+            bodies: self.bodies.clone(),
+            truths: self.truths.clone(),
+        }
+    }
+
+    pub(super) fn restore(&mut self, state: State) {
+        self.scope = state.scope;
+        self.names = state.names;
+        self.alias = state.alias;
+        *self.made = state.made;
+        self.bodies = state.bodies;
+        self.truths = state.truths;
+    }
+
+    /// Forgets what names stand for in a branch that has been lifted.
+    pub(super) fn leave_branch(&mut self, before: &State) {
+        self.alias.clone_from(&before.alias);
+        self.truths.clone_from(&before.truths);
+        self.bodies.clone_from(&before.bodies);
+    }
+
+    /// A block, whose names in `live` are wanted after it.
+    pub(super) fn block(&mut self, stmts: Vec<Stmt>, live: &BTreeSet<Name>) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(stmts.len());
-        for mut stmt in stmts {
+        let mut queue = VecDeque::from(stmts);
+        while let Some(mut stmt) = queue.pop_front() {
             // What is returned keeps its name: it is the output's.
             if !matches!(stmt.kind, StmtKind::If { .. } | StmtKind::Return(_)) {
                 substitute_stmt(&mut stmt, &self.alias);
             }
             match stmt.kind {
-                StmtKind::If { .. } => self.branch(stmt, &mut out),
+                StmtKind::If { .. } => self.branch(stmt, &mut queue, live, &mut out),
                 StmtKind::Func(func) => {
                     self.bodies.insert(func.name.clone(), *func);
                 }
@@ -206,6 +258,7 @@ impl Lift<'_> {
                 let ty = self.type_of(&name, value);
                 self.scope.define(&name, ty);
             }
+            self.note_truth(&name, value);
         }
         out.push(stmt);
     }
@@ -251,7 +304,7 @@ impl Lift<'_> {
         }
     }
 
-    fn operand(&self, operand: &Expr) -> Option<Value> {
+    pub(super) fn operand(&self, operand: &Expr) -> Option<Value> {
         match &operand.kind {
             ExprKind::Name(name) => self.scope.known(name).cloned().map(Value::Tensor),
             ExprKind::Call { args, .. } if operand.is_call_of("R.const") => {
@@ -291,7 +344,9 @@ impl Lift<'_> {
                     diag.code = "onnx-unsupported";
                 }
                 let diag = at_binding(diag, &base, value);
-                let origin = bound.first().and_then(|name| self.origins.get(name));
+                let first = bound.first();
+                let first = first.map(|name| self.copies.get(name).unwrap_or(name));
+                let origin = first.and_then(|name| self.origins.get(name));
                 self.diags.push(match origin {
                     Some(origin) => diag.note(format!("this is {origin} of the model")),
                     None => diag,
@@ -352,133 +407,6 @@ impl Lift<'_> {
             let item = item.unwrap_or_else(Expr::none);
             self.keep(Stmt::bind(name, item).at(result.span), out);
         }
-    }
-
-    /// `if`: its branch where the condition is known, else both; results that differ in an extent get a new one.
-    fn branch(&mut self, stmt: Stmt, out: &mut Vec<Stmt>) {
-        let StmtKind::If {
-            mut cond,
-            then,
-            orelse,
-            else_trivia,
-        } = stmt.kind
-        else {
-            return;
-        };
-        substitute(&mut cond, &self.alias);
-        if let Some(Value::Tensor(known)) = self.operand(&cond) {
-            let holds = known.to_i64s().first().is_some_and(|value| *value != 0);
-            out.extend(self.block(if holds { then } else { orelse }));
-            return;
-        }
-        let alias = self.alias.clone();
-        let outside = self.scope.info.vars.clone();
-        let then = self.block(then);
-        let then_types = std::mem::take(&mut self.scope.info.vars);
-        self.scope.info.vars = outside.clone();
-        self.alias = alias.clone();
-        let orelse = self.block(orelse);
-        self.alias = alias;
-        let mut casts = Vec::new();
-        let mut renamed = BTreeMap::new();
-        for (name, ty) in &then_types {
-            let Some(other) = self.scope.var(name).cloned() else {
-                self.scope.define(name, ty.clone());
-                continue;
-            };
-            if outside.contains_key(name) {
-                continue;
-            }
-            self.scope.forget(name);
-            let joined = self.join(name, ty, &other);
-            if joined.1 {
-                let inner = self.names.fresh(&format!("{name}_if"));
-                self.scope.define(&inner, other);
-                renamed.insert(name.clone(), Expr::name(&inner));
-                let fresh = check::expand::symbols_of(&joined.0);
-                let new = fresh
-                    .into_iter()
-                    .filter(|dim| dim.starts_with(name.as_str()));
-                casts.extend(new.map(|dim| Stmt::bind(dim, Expr::call("T.int64", []))));
-                let cast = Expr::call(
-                    "R.match_cast",
-                    [Expr::name(&inner), type_to_expr(&joined.0)],
-                );
-                casts.push(Stmt::bind(name, cast));
-            }
-            self.scope.define(name, joined.0);
-        }
-        let rename = |mut stmts: Vec<Stmt>| {
-            for stmt in &mut stmts {
-                substitute_stmt(stmt, &renamed);
-                if let StmtKind::Assign { target, .. } = &mut stmt.kind
-                    && let Some(inner) = target.as_name().and_then(|name| renamed.get(name))
-                {
-                    *target = inner.clone();
-                }
-            }
-            stmts
-        };
-        let kind = StmtKind::If {
-            cond,
-            then: rename(then),
-            orelse: rename(orelse),
-            else_trivia,
-        };
-        out.push(Stmt {
-            kind,
-            trivia: stmt.trivia,
-            span: stmt.span,
-        });
-        out.extend(casts);
-    }
-
-    /// The type of a value that comes from one of two branches, and whether it has new extents.
-    fn join(&mut self, name: &Name, a: &Type, b: &Type) -> (Type, bool) {
-        if a == b {
-            return (a.clone(), false);
-        }
-        let (Type::Tensor(a), Type::Tensor(b)) = (a, b) else {
-            return (check::join(a, b), false);
-        };
-        if a.dtype != b.dtype {
-            self.diags.push(Diagnostic::error(
-                "onnx-unsupported",
-                format!("the branches that give `{name}` differ in dtype"),
-            ));
-            return (Type::Error, false);
-        }
-        let (Some(left), Some(right)) = (&a.shape, &b.shape) else {
-            return (
-                check::join(&Type::Tensor(a.clone()), &Type::Tensor(b.clone())),
-                false,
-            );
-        };
-        if left.len() != right.len() {
-            // Its rank is known at run time only.
-            let ty = TensorType {
-                dtype: a.dtype,
-                ..TensorType::default()
-            };
-            return (Type::Tensor(ty), false);
-        }
-        let mut has_new = false;
-        let mut dims = Vec::with_capacity(left.len());
-        for (axis, (l, r)) in left.iter().zip(right).enumerate() {
-            if l == r {
-                dims.push(l.clone());
-            } else {
-                has_new = true;
-                dims.push(self.scope.fresh(&format!("{name}_d{axis}")));
-            }
-        }
-        let ty = TensorType {
-            dtype: a.dtype,
-            ndim: Some(dims.len()),
-            shape: Some(dims),
-            value: None,
-        };
-        (Type::Tensor(ty), has_new)
     }
 }
 

@@ -17,6 +17,7 @@ use irc_syntax::uses::{bound_names, for_each_expr, substitute};
 use irc_syntax::{Diagnostic, Expr, ExprKind, Name, Stmt, StmtKind};
 
 use super::lift::Lift;
+use super::tail::bound;
 use crate::check::Type;
 use crate::check::expand::Depth;
 use crate::check::prim::{self, Prim, Scope};
@@ -125,7 +126,8 @@ impl Lift<'_> {
                 StmtKind::Assign { target, .. } => bound_names(target).first().cloned(),
                 _ => None,
             };
-            let lifted = self.block(vec![stmt.clone()]);
+            let wanted = bound(std::slice::from_ref(stmt));
+            let lifted = self.block(vec![stmt.clone()], &wanted);
             let expanded = self.with_rules(lifted);
             steps.extend(expanded.into_iter().map(|stmt| Step {
                 stmt,

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use irc_syntax::uses::{bound_names, substitute, substitute_stmt};
+use irc_syntax::uses::{bound_names, names_read, substitute, substitute_stmt};
 use irc_syntax::{Diagnostic, Expr, ExprKind, Func, Name, Stmt, StmtKind};
 
 use super::lift::Lift;
@@ -94,13 +94,7 @@ impl Lift<'_> {
         let skip = usize::from(condition.is_some());
         let mut widened = BTreeSet::new();
         let mut attempt = loop {
-            let before = (
-                self.scope.clone(),
-                self.names.clone(),
-                self.alias.clone(),
-                self.made.clone(),
-                self.bodies.clone(),
-            );
+            let before = self.save();
             let attempt = self.attempt(&func, &types)?;
             if attempt.results.len() < skip + types.len() {
                 return Err(fault(
@@ -114,7 +108,7 @@ impl Lift<'_> {
                 .map(|r| r.1.clone())
                 .collect();
             let facts = self.scope.info.facts.clone();
-            let mut scope = before.0.clone();
+            let mut scope = before.scope.clone();
             let mut changed = false;
             for ((ty, given), param) in types.iter_mut().zip(&given).zip(func.params.iter().skip(1))
             {
@@ -133,11 +127,8 @@ impl Lift<'_> {
             if !changed {
                 break attempt;
             }
+            self.restore(before);
             self.scope = scope;
-            self.names = before.1;
-            self.alias = before.2;
-            *self.made = before.3;
-            self.bodies = before.4;
             widened.iter().for_each(|symbol| self.names.take(symbol));
         };
         // A condition that holds before and after every iteration is none.
@@ -189,7 +180,7 @@ impl Lift<'_> {
         let Some(StmtKind::Return(Some(mut value))) = body.pop().map(|stmt| stmt.kind) else {
             return Err(None);
         };
-        let stmts = self.block(body);
+        let stmts = self.block(body, &names_read(&value));
         if self.diags.len() > n_faults {
             return Err(None);
         }

@@ -17,6 +17,7 @@ pub mod guard;
 pub mod hoist_constants;
 pub mod legalize;
 pub mod lift;
+mod lift_branches;
 mod lift_gradient;
 mod lift_loops;
 pub mod lower;
@@ -25,6 +26,7 @@ pub mod own_results;
 pub mod pattern;
 pub mod plan_memory;
 pub mod simplify;
+mod tail;
 
 use std::collections::BTreeSet;
 

@@ -495,7 +495,7 @@ pub(super) fn is_attribute_call(path: &str) -> bool {
 }
 
 /// Names that both branches of an `if` bind last.
-fn common_results(then: &[Stmt], orelse: &[Stmt]) -> Vec<Name> {
+pub(super) fn common_results(then: &[Stmt], orelse: &[Stmt]) -> Vec<Name> {
     let bound = |stmts: &[Stmt]| -> Vec<Name> {
         stmts
             .iter()

@@ -141,6 +141,21 @@ impl Facts {
         std::mem::take(&mut self.undecided)
     }
 
+    /// Takes back what was found inside a branch, but for symbols that are new there: `before` holds after it.
+    pub fn leave_branch(&mut self, before: &Facts) {
+        let is_new = |name: &Name| !before.symbols.contains_key(name);
+        let mut left = before.clone();
+        let symbols = std::mem::take(&mut self.symbols);
+        left.symbols
+            .extend(symbols.into_iter().filter(|(name, _)| is_new(name)));
+        let equal = std::mem::take(&mut self.equal);
+        left.equal
+            .extend(equal.into_iter().filter(|(name, _)| is_new(name)));
+        left.hidden = std::mem::take(&mut self.hidden);
+        left.undecided = std::mem::take(&mut self.undecided);
+        *self = left;
+    }
+
     /// The expression with known equalities put in and what facts decide folded.
     pub fn simplify(&self, dim: &Dim) -> Dim {
         self.fold(&self.rewrite(dim))
