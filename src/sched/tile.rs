@@ -22,7 +22,7 @@ use irc_syntax::visit::walk_expr_mut;
 use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
 use super::Target;
-use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, vectorized};
+use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, unrolled, vectorized};
 use super::nest::{Access, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of};
 use super::parallelize::{distribute, work_of};
 use super::vectorize::{
@@ -68,6 +68,18 @@ struct Tile<'a> {
     panels: Expr,
     masked: bool,
     packed: Vec<(Access, Packing)>,
+}
+
+/// Panels of one kind of tile.
+struct Columns {
+    /// The first of them.
+    first: Expr,
+    /// How many tiles.
+    tiles: Expr,
+    /// Panels of a tile.
+    beside: i64,
+    /// Whether the last tile hangs over.
+    masked: bool,
 }
 
 /// Tiles a reduction and runs an element-wise nest over its result in the tile. `None` when it is not of that kind.
@@ -288,6 +300,53 @@ impl Tile<'_> {
         self.row.is_some() && depth.saturating_mul(columns) > 64 * 1024
     }
 
+    /// How many panels stand beside each other in a tile of so many rows: enough sums to hide how long an addition
+    /// takes, as far as registers hold them.
+    fn panels_beside(&self, rows: i64) -> i64 {
+        let target = self.scope.target;
+        let vectors = (self.lanes + target.lanes - 1) / target.lanes;
+        ((target.registers - 1 - vectors) / (rows * vectors)).clamp(1, 6)
+    }
+
+    /// The panels of tiles of `rows` rows, in parts of equal tiles.
+    fn parts(&self, rows: i64) -> Vec<Columns> {
+        let most = self.panels_beside(rows);
+        let part = |first: Expr, tiles: Expr, beside: i64, masked: bool| Columns {
+            first,
+            tiles,
+            beside,
+            masked: masked && self.masked,
+        };
+        let panels = &self.panels;
+        let (beside, whole) = match int_of(panels) {
+            _ if most == 1 => return vec![part(Expr::int(0), panels.clone(), 1, true)],
+            Some(len) => {
+                let tiles = (len + most - 1) / most;
+                let beside = (len + tiles - 1) / tiles.max(1);
+                (beside.max(1), len / beside.max(1))
+            }
+            None => (most, 0),
+        };
+        let (whole, first, rest) = match int_of(panels) {
+            Some(len) => (
+                Expr::int(whole),
+                Expr::int(whole * beside),
+                (Expr::int(1), len % beside),
+            ),
+            None => {
+                let whole = floor_div(panels, beside);
+                let rest = Expr::binary(BinaryOp::Mod, panels.clone(), Expr::int(beside));
+                (whole.clone(), mul(whole, beside), (rest, 1))
+            }
+        };
+        let has_rest = rest.1 > 0;
+        let mut res = vec![part(Expr::int(0), whole, beside, !has_rest)];
+        if has_rest {
+            res.push(part(first, rest.0, rest.1, true));
+        }
+        res
+    }
+
     /// `tiles` tiles of `rows` rows, from row `start` on.
     fn rows(
         &self,
@@ -296,12 +355,28 @@ impl Tile<'_> {
         rows: i64,
         tiles: Expr,
     ) -> Vec<Stmt> {
-        if int_of(&tiles) == Some(0) {
-            return Vec::new();
+        let mut res = Vec::new();
+        if int_of(&tiles) != Some(0) {
+            for columns in self.parts(rows) {
+                if int_of(&columns.tiles) != Some(0) {
+                    res.extend(self.part(names, start.clone(), rows, tiles.clone(), &columns));
+                }
+            }
         }
-        let panel = Loop {
+        res
+    }
+
+    fn part(
+        &self,
+        names: &mut NameSupply,
+        start: Option<Expr>,
+        rows: i64,
+        tiles: Expr,
+        columns: &Columns,
+    ) -> Vec<Stmt> {
+        let panel_loop = Loop {
             var: names.fresh("no"),
-            extent: self.panels.clone(),
+            extent: columns.tiles.clone(),
             reduces: false,
         };
         let tile_loop = Loop {
@@ -315,23 +390,25 @@ impl Tile<'_> {
             (Some(start), true) => start.clone(),
             (Some(start), false) => add(mul(Expr::name(&tile_loop.var), rows), start.clone()),
         };
-        let row_var = names.fresh("mi");
-        let mut body = self.tile_body(names, rows, &row_var, base, &panel);
-        let one_panel = panel.len() == Some(1);
-        if one_panel {
-            let map = BTreeMap::from([(panel.var.clone(), Expr::int(0))]);
-            body = replaced(&body, &map);
-        }
+        let one_panel = panel_loop.len() == Some(1);
+        let first = match one_panel {
+            true => columns.first.clone(),
+            false => add(
+                mul(Expr::name(&panel_loop.var), columns.beside),
+                columns.first.clone(),
+            ),
+        };
+        let mut body = self.tile_body(names, rows, base, first, columns);
         let is_outer = self.is_panel_outer() && !one_panel;
-        let mut work = rows * self.lanes * work_of(&self.reduced);
+        let mut work = rows * columns.beside * self.lanes * work_of(&self.reduced);
         if !is_outer && !one_panel {
-            work *= panel.len().unwrap_or(8);
-            body = vec![serial(&panel.var, panel.extent.clone(), body)];
+            work *= panel_loop.len().unwrap_or(8);
+            body = vec![serial(&panel_loop.var, panel_loop.extent.clone(), body)];
         }
         let n_spatial = self.spatial.len();
         let mut outer: Vec<Loop> = Vec::new();
         if is_outer {
-            outer.push(panel);
+            outer.push(panel_loop);
         }
         let others = (0..n_spatial - 1).filter(|at| Some(*at) != self.row);
         outer.extend(others.map(|at| self.spatial[at].clone()));
@@ -341,18 +418,25 @@ impl Tile<'_> {
         distribute(names, &self.nest.name, &outer, work, Vec::new(), body)
     }
 
-    /// One tile: sums to their start, the reduction, the results.
+    /// One tile: sums to their start, the reduction, the results. `first` is its first panel.
     fn tile_body(
         &self,
         names: &mut NameSupply,
         rows: i64,
-        row_var: &Name,
         base: Expr,
-        panel: &Loop,
+        first: Expr,
+        columns: &Columns,
     ) -> Vec<Stmt> {
         let acc = names.fresh("acc");
+        let row_var = names.fresh("mi");
+        let side_var = names.fresh("ni");
         let lane = names.fresh("vi");
-        let column = add(mul(Expr::name(&panel.var), self.lanes), Expr::name(&lane));
+        let beside = columns.beside;
+        let panel = match beside {
+            1 => first,
+            _ => add(first, Expr::name(&side_var)),
+        };
+        let column = add(mul(panel.clone(), self.lanes), Expr::name(&lane));
         let mut map = BTreeMap::new();
         if let Some(last) = self.spatial.last() {
             map.insert(last.var.clone(), column.clone());
@@ -360,20 +444,26 @@ impl Tile<'_> {
         if let Some(row) = self.row {
             map.insert(
                 self.spatial[row].var.clone(),
-                add(base, Expr::name(row_var)),
+                add(base, Expr::name(&row_var)),
             );
         }
-        let sum = Expr::index(Expr::name(&acc), [Expr::name(row_var), Expr::name(&lane)]);
-        let over_lanes = |body: Vec<Stmt>, masked: bool| {
-            let extent = self
-                .spatial
-                .last()
-                .map_or_else(|| Expr::int(1), |last| last.extent.clone());
-            let cond = masked.then(|| less(column.clone(), extent));
-            let inner = vectorized(&lane, self.lanes, guarded(cond, body));
-            unroll_rows(row_var, rows, vec![inner])
+        let sum_at = match beside {
+            1 => Expr::name(&lane),
+            _ => add(mul(Expr::name(&side_var), self.lanes), Expr::name(&lane)),
         };
-        let mut body = vec![alloc_local(&acc, &[rows, self.lanes], self.dtype)];
+        let sum = Expr::index(Expr::name(&acc), [Expr::name(&row_var), sum_at]);
+        let over_columns = |body: Vec<Stmt>, masked: bool| {
+            let cond = masked.then(|| less(column.clone(), self.columns()));
+            let inner = vectorized(&lane, self.lanes, guarded(cond, body));
+            match beside {
+                1 => inner,
+                _ => unrolled(&side_var, beside, vec![inner]),
+            }
+        };
+        let over_lanes = |body: Vec<Stmt>, masked: bool| {
+            unroll_rows(&row_var, rows, vec![over_columns(body, masked)])
+        };
+        let mut body = vec![alloc_local(&acc, &[rows, beside * self.lanes], self.dtype)];
         body.extend(over_lanes(
             vec![Stmt::assign(sum.clone(), self.update.start.clone())],
             false,
@@ -384,10 +474,10 @@ impl Tile<'_> {
             self.update.place.clone(),
             self.update.value.clone(),
         ));
-        self.read_packed(&mut step, &panel.var, &lane);
+        self.read_packed(&mut step, &panel, &lane);
         let mut sums = over_lanes(
             self.placed(&step, &sum, &map),
-            self.masked && self.has_open_loads(),
+            columns.masked && self.has_open_loads(),
         );
         for each in self.reduced.iter().rev() {
             sums = vec![serial(&each.var, each.extent.clone(), sums)];
@@ -411,19 +501,20 @@ impl Tile<'_> {
             (Some(epilogue), None) => finish.extend(self.placed(epilogue, &sum, &map)),
             (None, _) => {}
         }
+        body.extend(over_lanes(finish, columns.masked));
         if let (Some(epilogue), Some(store)) = (&self.epilogue, costly) {
-            body.extend(over_lanes(finish, self.masked));
             // Long functions beside the sums would push them out of registers: they run on what was just stored.
             let after = self.placed(epilogue, &store, &map);
-            let cond = self.masked.then(|| less(column.clone(), self.columns()));
-            let inner = vec![vectorized(&lane, self.lanes, guarded(cond, after))];
+            let cond = columns.masked.then(|| less(column.clone(), self.columns()));
+            let mut inner = vectorized(&lane, self.lanes, guarded(cond, after));
+            if beside > 1 {
+                inner = serial(&side_var, Expr::int(beside), vec![inner]);
+            }
             body.extend(match rows {
-                1 => unroll_rows(row_var, 1, inner),
-                _ => vec![serial(row_var, Expr::int(rows), inner)],
+                1 => unroll_rows(&row_var, 1, vec![inner]),
+                _ => vec![serial(&row_var, Expr::int(rows), vec![inner])],
             });
-            return body;
         }
-        body.extend(over_lanes(finish, self.masked));
         body
     }
 
@@ -492,10 +583,10 @@ impl Tile<'_> {
     }
 
     /// Reads packed weights by panel and lane.
-    fn read_packed(&self, stmts: &mut [Stmt], panel: &Name, lane: &Name) {
+    fn read_packed(&self, stmts: &mut [Stmt], panel: &Expr, lane: &Name) {
         for (access, packing) in &self.packed {
             let from = Expr::index(Expr::name(&access.buffer), access.index.clone());
-            let mut index = vec![Expr::name(panel)];
+            let mut index = vec![panel.clone()];
             index.extend(
                 packing.axes[1..]
                     .iter()

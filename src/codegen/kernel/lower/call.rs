@@ -124,16 +124,16 @@ impl Lower<'_> {
             (DType::I32, Val::I32(reg) | Val::Byte(reg, _)) => Some(Val::I32(reg)),
             (DType::I32, Val::F32(reg)) => Some(Val::I32(self.b.un(UnOp::ToInt, reg))),
             (DType::I32 | DType::I64, Val::Int(poly)) => Some(Val::Int(poly)),
-            (DType::I8 | DType::U8, Val::I32(reg)) => {
-                // The lanes of a byte are its value: extend what is left of it.
-                let by = self.b.i32(24);
-                let high = self.b.bin(BinOp::Shl, reg, by);
-                let op = if dtype == DType::I8 {
-                    BinOp::Sar
-                } else {
-                    BinOp::Shr
-                };
-                Some(Val::Byte(self.b.bin(op, high, by), dtype))
+            (DType::I8 | DType::U8, Val::I32(reg)) => Some(self.byte_of(dtype, reg)),
+            (DType::I8 | DType::U8, Val::F32(reg)) => {
+                // The low byte of the value as a 64-bit integer, which saturates. From 2^31 on that byte is 0, as is
+                // that of what the instruction gives there, up to where it saturates above.
+                let low = self.b.un(UnOp::ToInt, reg);
+                let limit = self.b.f32(9_223_372_036_854_775_808.0);
+                let above = self.b.cmp(CmpOp::Ge, reg, limit);
+                let ones = self.b.i32(-1);
+                let whole = self.b.select(above, ones, low);
+                Some(self.byte_of(dtype, whole))
             }
             (DType::I8 | DType::U8, Val::Byte(reg, from)) if from == dtype => {
                 Some(Val::Byte(reg, dtype))
@@ -164,6 +164,18 @@ impl Lower<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The low bytes of lanes. The lanes of a byte are its value: what is left of it is extended.
+    fn byte_of(&mut self, dtype: DType, lanes: Reg) -> Val {
+        let by = self.b.i32(24);
+        let high = self.b.bin(BinOp::Shl, lanes, by);
+        let op = if dtype == DType::I8 {
+            BinOp::Sar
+        } else {
+            BinOp::Shr
+        };
+        Val::Byte(self.b.bin(op, high, by), dtype)
     }
 
     fn extreme(&mut self, op: BinOp, whole: &Expr, a: &Expr, b: &Expr) -> Option<Val> {
