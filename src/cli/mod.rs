@@ -13,6 +13,7 @@ pub mod fmt;
 pub mod import;
 pub mod info;
 pub mod list;
+mod map;
 pub mod native;
 pub mod opt;
 mod output;

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::data::Data;
+use crate::codegen::entry::Maps;
 use crate::link;
 use crate::syntax::DType;
 use crate::tensor::{MappedFile, Tensor, count};
@@ -146,6 +147,23 @@ impl Native {
             all.into_iter().flatten().map(read_slot).collect()
         };
         Some((slots("inputs"), slots("outputs")))
+    }
+
+    /// Which inputs and results of a function are maps to callers.
+    pub fn maps(&self, func: &str) -> Maps {
+        let func = self.manifest.get("functions").and_then(|all| all.get(func));
+        let maps = func.and_then(|func| func.get("maps"));
+        let places = |key: &str| -> Vec<(String, usize)> {
+            let all = maps.and_then(|maps| maps.get(key)?.as_object());
+            let places = all.into_iter().flatten();
+            places
+                .filter_map(|(name, at)| Some((name.clone(), usize::try_from(at.as_u64()?).ok()?)))
+                .collect()
+        };
+        Maps {
+            inputs: places("inputs"),
+            results: places("outputs"),
+        }
     }
 
     /// Whether a function answers an array of results, not one result.

@@ -11,12 +11,13 @@ use super::Exit;
 use super::build::parse_cpu;
 use super::compare::{Tolerance, compare};
 use super::data::{self, Data, Form};
+use super::map::{read_map, show_maps};
 use super::native::{Native, Slot};
 use super::output::{write_file, write_stdout};
 use super::report::{Failure, Session, read_bytes};
 use crate::check::{Info, Type, check};
 use crate::codegen::Target;
-use crate::codegen::entry::result_names;
+use crate::codegen::entry::{Maps, result_names};
 use crate::driver::{self, FileKind, Program, has_error};
 use crate::interp::{RunError, Value, run_func};
 use crate::library::Library;
@@ -33,7 +34,7 @@ pub struct Args {
     /// The function to call
     #[arg(long, value_name = "NAME", default_value = "main")]
     function: String,
-    /// An input: `x=@x.npy`, `x=@x.pb`, `x=[[1, 2], [3, 4]]`, `x="text"`, a number for a scalar, `x=[1];[2, 3]` for a sequence, or `None`
+    /// An input: `x=@x.npy`, `x=@x.pb`, `x=[[1, 2], [3, 4]]`, `x="text"`, a number for a scalar, `x=[1];[2, 3]` for a sequence, `x={"a": 1}` for a map, or `None`
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
     /// A folder with input_0.pb… and output_0.pb…, or one with such folders
@@ -135,6 +136,16 @@ impl Engine {
             let message = format!("there is no function `{func}`; there are: {known}");
             Failure::new(Exit::Usage, message)
         })
+    }
+
+    fn maps(&self, func: &str) -> Maps {
+        match self {
+            Self::Native(native) => native.maps(func),
+            Self::Interp(interp) => {
+                let func = interp.program.module.find_func(func);
+                func.map(Maps::of).unwrap_or_default()
+            }
+        }
     }
 
     fn call(&self, func: &str, inputs: &[Data]) -> Result<Vec<Data>, Failure> {
@@ -308,8 +319,18 @@ fn compare_data(got: &Data, wanted: &Data, tolerance: Tolerance) -> Result<(), S
 fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exit, Failure> {
     let (params, results) = engine.slots(&args.function)?;
     let mut given = parse_pairs(&args.inputs)?;
+    let maps = engine.maps(&args.function);
     let mut inputs = Vec::new();
-    for param in &params {
+    for (at, param) in params.iter().enumerate() {
+        if inputs.len() > at {
+            continue;
+        }
+        let map = maps.inputs.iter().find(|(_, keys)| *keys == at);
+        let map = map.and_then(|(name, _)| given.remove(name));
+        if let (Some(text), Some(values)) = (map, params.get(at + 1)) {
+            inputs.extend(read_map(&text, param, values)?.map(Data::Tensor));
+            continue;
+        }
         let text = given.remove(&param.name).ok_or_else(|| {
             Failure::new(
                 Exit::Usage,
@@ -353,8 +374,16 @@ fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exi
     }
     if expected.is_empty() && args.saved.is_empty() {
         let mut text = String::new();
-        for (slot, value) in results.iter().zip(&got) {
-            show(&mut text, &slot.name, value);
+        let mut all = results.iter().zip(&got).enumerate();
+        while let Some((at, (slot, value))) = all.next() {
+            let map = maps.results.iter().find(|(_, keys)| *keys == at);
+            match (map, value, got.get(at + 1)) {
+                (Some((name, _)), Data::Tensor(keys), Some(Data::Tensor(values))) => {
+                    show_maps(&mut text, name, keys, values);
+                    all.next();
+                }
+                _ => show(&mut text, &slot.name, value),
+            }
         }
         write_stdout(text.as_bytes())?;
     }

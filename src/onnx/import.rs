@@ -10,7 +10,8 @@ use irc_syntax::diag::Diagnostic;
 
 use super::attr::const_expr;
 use super::fault::{Failure, FailureKind};
-use super::model::{AttrValue, Graph, Model, Node, Opset, Tensor, ValueInfo};
+use super::map::Maps;
+use super::model::{AttrValue, Graph, Model, Node, Opset, Tensor, TypeProto, ValueInfo};
 use super::names::{Names, find_close};
 use super::order::{describe, sort_nodes};
 use super::signature::{Symbols, input_type, output_value, tensor_type};
@@ -94,6 +95,7 @@ pub fn import(
         unsupported: Vec::new(),
         calls: Vec::new(),
         gradients: Vec::new(),
+        maps: Maps::default(),
         n_bindings: 0,
     };
     importer.main(graph)?;
@@ -218,6 +220,7 @@ pub(super) struct Importer<'m, 'a> {
     pub(super) unsupported: Vec<Diagnostic>,
     /// Functions being inlined.
     pub(super) calls: Vec<(&'m str, &'m str, &'m str)>,
+    pub(super) maps: Maps,
     /// Gradient nodes whose functions are being built.
     pub(super) gradients: Vec<&'m Node<'a>>,
     n_bindings: usize,
@@ -263,9 +266,13 @@ impl<'m, 'a> Importer<'m, 'a> {
                     input.name
                 )));
             }
-            match input_type(input, &legal, &mut symbols, &mut self.names) {
-                Ok(ty) => self.params.push(Param::new(legal.clone(), ty)),
-                Err(failure) => self.gather(failure)?,
+            if let Some(TypeProto::Map(key, value)) = &input.ty {
+                self.map_input(input.name, &legal, *key, value, &mut symbols)?;
+            } else {
+                match input_type(input, &legal, &mut symbols, &mut self.names) {
+                    Ok(ty) => self.params.push(Param::new(legal.clone(), ty)),
+                    Err(failure) => self.gather(failure)?,
+                }
             }
             self.remember(&legal, input.name);
             scope.define(input.name, legal);
@@ -281,6 +288,12 @@ impl<'m, 'a> Importer<'m, 'a> {
         let mut results = Vec::new();
         for output in &graph.outputs {
             let legal = self.find_output(output.name, graph, &scope, "graph output")?;
+            if let Some([keys, values]) = self.maps.pairs.get(&legal).cloned() {
+                let place = (output.name.to_owned(), results.len());
+                self.maps.results.push(place);
+                results.extend([Expr::name(keys), Expr::name(values)]);
+                continue;
+            }
             self.remember(&legal, output.name);
             let mut result = Expr::name(legal.clone());
             match output_value(output, result.clone()) {
@@ -359,6 +372,9 @@ impl<'m, 'a> Importer<'m, 'a> {
                 .iter()
                 .map(|(legal, name)| (legal.to_string(), Expr::str(name.as_str())));
             attrs.push(("irc.names".to_owned(), Expr::dict(names)));
+        }
+        if let Some(maps) = self.maps.attr() {
+            attrs.push(("irc.maps".to_owned(), maps));
         }
         if !weights.is_empty() {
             attrs.push(("num_input".to_owned(), Expr::int(n_inputs as i128)));

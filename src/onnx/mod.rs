@@ -13,6 +13,7 @@
 //! * `Constant` nodes and initializers of up to 16 elements are `R.const`; larger ones are weights: parameters
 //!   after `num_input`. An initializer that is also an input is a weight, as in every file of IR version 3.
 //! * `If` is an `if` statement, whose branches bind the outputs' names. Functions of the model are inlined.
+//! * A map is two tensors, its keys and its values (`map.rs`).
 //! * `Gradient` is a function inside the function and a call of `I.gradient` (`gradient.rs`).
 //! * Names that are no identifiers change (`names.rs`); `irc.names` keeps those of inputs and outputs.
 //! * A dim without a name gets one: `x_d0`. Dim names that are sums of others stay sums: `past + seq`.
@@ -25,6 +26,7 @@ pub mod fault;
 mod gradient;
 mod import;
 mod loops;
+mod map;
 pub mod model;
 mod names;
 mod nodes;

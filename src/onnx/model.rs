@@ -179,7 +179,9 @@ pub enum TypeProto<'a> {
     Sequence(Box<TypeProto<'a>>),
     /// An optional value.
     Optional(Box<TypeProto<'a>>),
-    /// A map, a sparse or an opaque type, by name.
+    /// A map: the type of its keys as written, and that of its values.
+    Map(i64, Box<TypeProto<'a>>),
+    /// A sparse or an opaque type, by name.
     Other(&'static str),
     /// No type inside the message.
     Missing,
@@ -483,7 +485,7 @@ impl<'a> TypeProto<'a> {
             ty = match field.number {
                 1 => Self::read_tensor(reader.message(&field)?)?,
                 4 => Self::Sequence(Box::new(Self::read_element(reader.message(&field)?)?)),
-                5 => Self::Other("map"),
+                5 => Self::read_map(reader.message(&field)?)?,
                 7 => Self::Other("opaque"),
                 8 => Self::Other("sparse tensor"),
                 9 => Self::Optional(Box::new(Self::read_element(reader.message(&field)?)?)),
@@ -491,6 +493,18 @@ impl<'a> TypeProto<'a> {
             };
         }
         Ok(ty)
+    }
+
+    fn read_map(mut reader: Reader<'a>) -> Result<Self, WireError> {
+        let (mut key, mut value) = (0, Self::Missing);
+        while let Some(field) = reader.next_field()? {
+            match field.number {
+                1 => key = field.int()?,
+                2 => value = Self::read(reader.message(&field)?)?,
+                _ => {}
+            }
+        }
+        Ok(Self::Map(key, Box::new(value)))
     }
 
     fn read_element(mut reader: Reader<'a>) -> Result<Self, WireError> {

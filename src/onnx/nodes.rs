@@ -11,6 +11,7 @@ use super::attr::{attr_expr, const_expr};
 use super::fault::Failure;
 use super::gradient;
 use super::import::{Importer, Place, Scope, own_domain};
+use super::map;
 use super::model::{AttrValue, Attribute, Function, Node};
 use super::order::describe;
 use super::signature::element_type;
@@ -106,6 +107,7 @@ impl<'m, 'a> Importer<'m, 'a> {
                 self.loop_node(node, version, &inputs, &attrs, scope, place, body)
             }
             "onnx.If" => self.if_node(node, &inputs, &attrs, scope, place, body),
+            map::ZIP_MAP => self.zip_map(node, version, &inputs, &attrs, scope, body),
             gradient::GRADIENT => {
                 self.gradient(node, siblings, &inputs, &attrs, scope, place, body)
             }
@@ -150,6 +152,7 @@ impl<'m, 'a> Importer<'m, 'a> {
             self.bind_outputs(node, scope);
             return Ok(());
         }
+        let inputs = self.opened_maps(node, path, inputs)?;
         let mut args: Vec<Expr> = inputs
             .into_iter()
             .map(|input| input.map_or_else(Expr::none, Expr::name))

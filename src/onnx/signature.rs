@@ -127,6 +127,7 @@ pub fn input_type<'a>(
             Ok(tensor_type(dtype, dims))
         }
         Some(ty @ (TypeProto::Sequence(_) | TypeProto::Optional(_))) => element_type(ty, &what),
+        Some(TypeProto::Map(..)) => Err(not_yet("map")),
         Some(TypeProto::Other(kind)) => Err(not_yet(kind)),
     }
 }
@@ -158,10 +159,29 @@ pub fn element_type(ty: &TypeProto<'_>, what: &str) -> Result<Expr, Failure> {
         }
         TypeProto::Sequence(inner) => Ok(Expr::call("R.Seq", [element_type(inner, what)?])),
         TypeProto::Optional(inner) => Ok(Expr::call("R.Opt", [element_type(inner, what)?])),
+        TypeProto::Map(..) => Err(Failure::unsupported(format!(
+            "{what} is a map, or holds maps, where only tensors may be"
+        ))),
         TypeProto::Other(kind) => Err(Failure::unsupported(format!(
             "{what} is of a type not supported: {kind}"
         ))),
         TypeProto::Missing => Err(Failure::invalid(format!("{what} has no type"))),
+    }
+}
+
+/// The dtypes of a map's keys and values.
+///
+/// # Errors
+/// Where the values are no single elements, or of dtypes that irc has not.
+pub fn map_dtypes(key: i64, value: &TypeProto<'_>, what: &str) -> Result<[DType; 2], Failure> {
+    let keys = find_dtype(key, what)?;
+    match value {
+        TypeProto::Tensor(elem, _) if matches!(keys, DType::I64 | DType::Str) => {
+            Ok([keys, find_dtype(*elem, what)?])
+        }
+        _ => Err(Failure::unsupported(format!(
+            "{what} is a map of a kind that no operator takes"
+        ))),
     }
 }
 
@@ -170,6 +190,9 @@ fn innermost(ty: &TypeProto<'_>, what: &str) -> Result<DType, Failure> {
     match ty {
         TypeProto::Tensor(elem, _) => find_dtype(*elem, what),
         TypeProto::Sequence(inner) | TypeProto::Optional(inner) => innermost(inner, what),
+        TypeProto::Map(..) => Err(Failure::unsupported(format!(
+            "{what} is of a type not supported: map"
+        ))),
         TypeProto::Other(kind) => Err(Failure::unsupported(format!(
             "{what} is of a type not supported: {kind}"
         ))),
@@ -184,9 +207,16 @@ fn innermost(ty: &TypeProto<'_>, what: &str) -> Result<DType, Failure> {
 pub fn output_value(output: &ValueInfo<'_>, value: Expr) -> Result<Option<Expr>, Failure> {
     let what = format!("output `{}`", output.name);
     let (ty, is_optional) = match &output.ty {
+        // What gives maps says itself what it gives.
+        Some(TypeProto::Sequence(inner)) if matches!(**inner, TypeProto::Map(..)) => {
+            return Ok(None);
+        }
         Some(ty @ TypeProto::Sequence(_)) => (ty, false),
         Some(ty @ TypeProto::Optional(_)) => (ty, true),
-        Some(TypeProto::Tensor(..) | TypeProto::Other(_) | TypeProto::Missing) | None => {
+        Some(
+            TypeProto::Tensor(..) | TypeProto::Map(..) | TypeProto::Other(_) | TypeProto::Missing,
+        )
+        | None => {
             return Ok(None);
         }
     };

@@ -92,6 +92,18 @@ class Checks:
             kind, text = refusal(self.net.greet, bad)
             assert kind == "TypeError" and "argument 0 `name`" in text, (bad, kind, text)
 
+    def check_maps(self):
+        given = {"a": 1.5, "a longer key": 2}
+        maps, total = self.net.zipped(given)
+        assert [dict(map) for map in maps] == [given, {"a": 3.0, "a longer key": 4.0}]
+        assert float(np.from_dlpack(total)) == 3.5
+        maps, _ = self.net.zipped({})
+        assert [dict(map) for map in maps] == [{}, {}]
+        maps, _ = self.net.zipped(["a", "b"], np.array([1, 2], "float32"))
+        assert dict(maps[1]) == {"a": 2.0, "b": 4.0}
+        kind, text = refusal(self.net.zipped, {"a": "b"})
+        assert (kind, text) == ("TypeError", "a map has a value of type 11, wanted is a number"), (kind, text)
+
     def check_bad_calls(self):
         x, y = x_and_y()
         main = self.net.main

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use irc_syntax::{DType, Diagnostic, Func, FuncKind, Module, Name};
+use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name};
 
 use super::layout::param;
+use super::map;
 use crate::check::{FuncInfo, Info, TensorType, Type};
 use crate::codegen::loops::{PrimParam, prim_sig};
 use crate::shape::{Dim, Facts, SymbolFacts};
@@ -94,6 +95,46 @@ pub enum Form {
     None,
 }
 
+/// Pairs of tensors that are maps to callers, each by its name and the place of its keys; its values stand behind them.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Maps {
+    /// Among the parameters: keys and values.
+    pub inputs: Vec<(String, usize)>,
+    /// Among the results: keys, and a row of values for each map of a list.
+    pub results: Vec<(String, usize)>,
+}
+
+impl Maps {
+    /// What the attribute `irc.maps` of a function says.
+    pub fn of(func: &Func) -> Self {
+        let places = |key: &str| -> Vec<(String, usize)> {
+            let Some(ExprKind::Dict(parts)) = func.attr("irc.maps").map(|maps| &maps.kind) else {
+                return Vec::new();
+            };
+            let part = parts.iter().find(|(name, _)| name.as_str() == Some(key));
+            let Some(ExprKind::Dict(items)) = part.map(|(_, part)| &part.kind) else {
+                return Vec::new();
+            };
+            let read = |(name, at): &(Expr, Expr)| {
+                Some((
+                    name.as_str()?.to_owned(),
+                    usize::try_from(at.as_int()?).ok()?,
+                ))
+            };
+            items.iter().filter_map(read).collect()
+        };
+        Self {
+            inputs: places("inputs"),
+            results: places("results"),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.results.is_empty()
+    }
+}
+
 /// A public function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
@@ -109,6 +150,8 @@ pub struct Entry {
     pub form: Form,
     /// Symbols of inputs, with their facts.
     pub symbols: Vec<(Name, SymbolFacts)>,
+    /// Which of its tensors are maps to callers.
+    pub maps: Maps,
     /// Dims that are neither numbers nor linear in one symbol.
     pub compound: Vec<Dim>,
 }
@@ -248,6 +291,9 @@ fn describe_func(func: &Func, info: &FuncInfo) -> Result<Entry, Diagnostic> {
         facts,
         ..
     } = maker;
+    let maps = Maps::of(func);
+    check_maps(func, &maps.inputs, &inputs, 1)?;
+    check_maps(func, &maps.results, &outputs, 2)?;
     let symbols = order
         .into_iter()
         .map(|name| (name.clone(), facts.get(&name)))
@@ -259,8 +305,51 @@ fn describe_func(func: &Func, info: &FuncInfo) -> Result<Entry, Diagnostic> {
         outputs,
         form,
         symbols,
+        maps,
         compound,
     })
+}
+
+/// Refuses pairs that are no keys and values; values are of a rank.
+fn check_maps(
+    func: &Func,
+    maps: &[(String, usize)],
+    slots: &[Slot],
+    rank: usize,
+) -> Result<(), Diagnostic> {
+    let mut taken = BTreeSet::new();
+    for (name, at) in maps {
+        let is_sound = |at: usize, rank: usize| {
+            slots.get(at).is_some_and(|slot| match slot.kind {
+                Kind::Tensor(dtype) => map::can_pass(dtype) && slot.dims.len() == rank,
+                Kind::Scalar(_)
+                | Kind::Shape
+                | Kind::Seq(_)
+                | Kind::OptTensor(_)
+                | Kind::OptSeq(_)
+                | Kind::AnyRank(_) => false,
+            })
+        };
+        let of = |at: usize| slots.get(at).map(|slot| slot.kind);
+        let keys = matches!(of(*at), Some(Kind::Tensor(DType::Str | DType::I64)));
+        // Lists of maps hold numbers.
+        let values = rank == 1 || of(at + 1) != Some(Kind::Tensor(DType::Str));
+        let is_new = taken.insert(*at) && taken.insert(at + 1);
+        if !(keys && values && is_new && is_sound(*at, 1) && is_sound(at + 1, rank)) {
+            let message = format!(
+                "`irc.maps` of `{}` says that `{name}` has keys and values at {at} and {}, which are not \
+                 such tensors",
+                func.name,
+                at + 1
+            );
+            return Err(Diagnostic::error("entry-type", message)
+                .at(func.name_span, "public function")
+                .note(
+                    "keys are a vector of strings or int64, values of strings, int64 or floats",
+                ));
+        }
+    }
+    Ok(())
 }
 
 /// Names and types.

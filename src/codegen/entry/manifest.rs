@@ -101,9 +101,15 @@ fn function(entry: &Entry, facets: &Facets) -> Value {
             Form::Array => "array",
             Form::None => "nothing",
         },
+        "maps": { "inputs": maps(&entry.maps.inputs), "outputs": maps(&entry.maps.results) },
         "dims": dims,
         "workspace": workspace,
     })
+}
+
+fn maps(maps: &[(String, usize)]) -> serde_json::Map<String, Value> {
+    let places = maps.iter().map(|(name, at)| (name.clone(), json!(at)));
+    places.collect()
 }
 
 fn symbol(name: &Name, facts: &SymbolFacts) -> (String, Value) {

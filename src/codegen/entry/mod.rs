@@ -9,11 +9,12 @@ mod describe;
 mod header;
 pub mod layout;
 mod manifest;
+mod map;
 mod object;
 mod refuse;
 mod stub;
 
-pub use describe::{DimRule, Entry, Form, Kind, Slot, result_names};
+pub use describe::{DimRule, Entry, Form, Kind, Maps, Slot, result_names};
 pub use manifest::Facets;
 pub use object::emit_any;
 
@@ -53,6 +54,9 @@ pub fn define(
 fn define_all(asm: &mut Assembler, entries: &[Entry], manifest: &str) -> Result<(), Diagnostic> {
     check::define_checks(asm)?;
     object::define_objects(asm)?;
+    if entries.iter().any(|entry| !entry.maps.is_empty()) {
+        map::define_maps(asm)?;
+    }
     for entry in entries {
         stub::define_entry(asm, entry)?;
     }

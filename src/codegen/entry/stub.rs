@@ -7,6 +7,7 @@ use irc_syntax::{BinaryOp, DType, Diagnostic, Expr, ExprKind, UnaryOp};
 
 use super::describe::{DimRule, Entry, Form, Kind, Slot};
 use super::layout::{DIM_BYTES, PARAM_BYTES, SYMBOL_BYTES, any, dim, frame, func, param, symbol};
+use super::map;
 use crate::codegen::Assembler;
 use crate::codegen::runtime::emit::{Emit, define};
 use crate::codegen::runtime::{ARRAY_TYPE, TENSOR_BODY, call};
@@ -96,31 +97,35 @@ pub fn define_entry(asm: &mut Assembler, entry: &Entry) -> Result<(), Diagnostic
     define_description(asm, entry)?;
     let name = &entry.name;
     let params = [I64, I64, I32, I64];
-    define(
-        asm,
-        &format!("__tvm_ffi_{name}"),
-        Linkage::Export,
-        &params,
-        &[I32],
-        |f| {
-            let desc = description(f, entry);
-            let frame = f.stack(Frame::new(entry).bytes as u32);
-            let (args, n, result) = (f.param(1), f.param(2), f.param(3));
-            let status = f.call_i32("irc_call", &[desc, args, n, result, frame]);
-            // TVM-FFI knows -1 only; the code is for C.
-            f.if_(status, |f| f.ret_status(-1));
-            let is_text = |slot: &Slot| slot.kind == Kind::Tensor(DType::Str);
-            if entry.outputs.iter().any(is_text) {
-                let status = f.call_i64("irc_nested_give_all", &[result]);
-                f.if_(status, |f| {
-                    emit_drop(f, result);
-                    f.call_i32("irc_report", &[]);
-                    f.ret_status(-1);
-                });
-            }
-            f.ret_status(0);
-        },
-    )?;
+    // Where maps are passed, the entry that takes tensors stands behind one that takes maps.
+    let (inner, linkage) = match entry.maps.is_empty() {
+        true => (format!("__tvm_ffi_{name}"), Linkage::Export),
+        false => (format!("irc.{name}.tensors"), Linkage::Local),
+    };
+    define(asm, &inner, linkage, &params, &[I32], |f| {
+        let desc = description(f, entry);
+        let frame = f.stack(Frame::new(entry).bytes as u32);
+        let (args, n, result) = (f.param(1), f.param(2), f.param(3));
+        let status = f.call_i32("irc_call", &[desc, args, n, result, frame]);
+        // TVM-FFI knows -1 only; the code is for C.
+        f.if_(status, |f| f.ret_status(-1));
+        let is_text = |slot: &Slot| slot.kind == Kind::Tensor(DType::Str);
+        if entry.outputs.iter().any(is_text) {
+            let status = f.call_i64("irc_nested_give_all", &[result]);
+            f.if_(status, |f| {
+                emit_drop(f, result);
+                f.call_i32("irc_report", &[]);
+                f.ret_status(-1);
+            });
+        }
+        f.ret_status(0);
+    })?;
+    if !entry.maps.is_empty() {
+        let outer = format!("__tvm_ffi_{name}");
+        define(asm, &outer, Linkage::Export, &params, &[I32], |f| {
+            map::emit_wrapper(f, entry, &inner);
+        })?;
+    }
     if !entry.has_c_entries() {
         return Ok(());
     }

@@ -267,6 +267,17 @@ impl Emit<'_> {
         self.b.ins().fcvt_from_sint(F64, a)
     }
 
+    /// The `f32` at an address, as `f64`.
+    pub fn load_f32(&mut self, base: Value, offset: i32) -> Value {
+        let value = self.b.ins().load(F32, flags(), base, offset);
+        self.b.ins().fpromote(F64, value)
+    }
+
+    /// A truth value as 0 or 1.
+    pub fn low_bit(&mut self, a: Value) -> Value {
+        self.b.ins().uextend(I64, a)
+    }
+
     /// A number as a prim_func takes it, from the 64 bits that an entry keeps.
     pub fn scalar(&mut self, bits: Value, dtype: DType) -> Value {
         if dtype.is_float() {

@@ -74,6 +74,11 @@ def main():
          [constant("c", np.float32(0.5))], domains=["ai.onnx.preview.training"])
     save("bad_gradient", [node("CumProd", ["x", "axis"], ["y"], "p"), gradient(["x"], ["dx"], "g", xs=["x"], y="y")],
          [value("x", [2, 2])], [value("dx", None)], [constant("axis", np.int64(0))], opset=26, domains=["ai.onnx.preview.training"])
+    types = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(FLOAT, []))
+    save("map", [node("DictVectorizer", ["x"], ["v"], domain="ai.onnx.ml", string_vocabulary=["a", "b"]),
+                 node("ZipMap", ["v"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[5, 7])],
+         [helper.make_value_info("x", types)], [helper.make_value_info("z", helper.make_sequence_type_proto(
+             helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, [])))), value("v", None)], domains=["ai.onnx.ml"])
     double = helper.make_function("local", "Scale", ["a"], ["b"], [
         node("Constant", [], ["k"], value_float=2.0), node("Mul", ["a", "k"], ["m"]),
         onnx.helper.make_node("Identity", ["m"], ["b"])], [helper.make_opsetid("", 17)])
