@@ -43,6 +43,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::lift::PASS, Stage::Graph),
     // No operator of another system after this line.
     (&opt::normalize::PASS, Stage::Optimized),
+    (&opt::quantized::PASS, Stage::Optimized),
     (&opt::legalize::PASS, Stage::Optimized),
     (&opt::bind_ranges::PASS, Stage::Optimized),
     (&opt::guard::PASS, Stage::Optimized),

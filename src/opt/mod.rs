@@ -25,6 +25,7 @@ pub mod normalize;
 pub mod own_results;
 pub mod pattern;
 pub mod plan_memory;
+pub mod quantized;
 pub mod simplify;
 mod tail;
 

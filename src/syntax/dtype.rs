@@ -103,6 +103,18 @@ impl DType {
         self.row().3
     }
 
+    /// The least and the greatest number of an integer dtype.
+    pub fn int_range(self) -> Option<(i128, i128)> {
+        let bits = self.bits();
+        if self.is_signed() {
+            Some((-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1))
+        } else if self.is_unsigned() {
+            Some((0, (1i128 << bits) - 1))
+        } else {
+            None
+        }
+    }
+
     /// `float4` to `float64`.
     pub fn is_float(self) -> bool {
         DType::F4E2M1 <= self && self <= DType::F64

@@ -603,18 +603,11 @@ fn sorted(mut items: Vec<Value>, args: &Args) -> Option<Value> {
 
 /// Smallest and largest finite value of a dtype.
 fn limits(dtype: DType) -> (Value, Value) {
-    let bits = dtype.bits();
     if dtype == DType::Bool {
         return (Value::Bool(false), Value::Bool(true));
     }
-    if dtype.is_signed() {
-        return (
-            Value::Int(-(1i128 << (bits - 1))),
-            Value::Int((1i128 << (bits - 1)) - 1),
-        );
-    }
-    if dtype.is_unsigned() {
-        return (Value::Int(0), Value::Int((1i128 << bits) - 1));
+    if let Some((least, most)) = dtype.int_range() {
+        return (Value::Int(least), Value::Int(most));
     }
     let most = match dtype {
         DType::F4E2M1 => 6.0,

@@ -135,6 +135,14 @@ impl Lower<'_> {
                 let whole = self.b.select(above, ones, low);
                 Some(self.byte_of(dtype, whole))
             }
+            (DType::I8 | DType::U8, Val::F32(reg) | Val::Half(reg)) => {
+                // What int32 does not hold is a multiple of 256 up to where int64 ends, in 255.
+                let end = self.b.f32(9_223_372_036_854_775_808.0);
+                let beyond = self.b.cmp(CmpOp::Ge, reg, end);
+                let (ones, int) = (self.b.i32(-1), self.b.un(UnOp::ToInt, reg));
+                let held = self.b.select(beyond, ones, int);
+                self.cast(dtype, Val::I32(held))
+            }
             (DType::I8 | DType::U8, Val::Byte(reg, from)) if from == dtype => {
                 Some(Val::Byte(reg, dtype))
             }
