@@ -440,7 +440,7 @@ impl Quantized<'_> {
         let dims = (0..rank).map(|axis| Expr::int(if axis == to { count } else { 1 }));
         let shape = Expr::call("R.shape", [Expr::list(dims)]);
         let along = Expr::call("R.reshape", [Expr::name(&each), shape]);
-        Some(Expr::name(&self.bind(name, "scale", along)))
+        Some(Expr::name(self.bind(name, "scale", along)))
     }
 
     /// Binds a value to a fresh name made from that of a result.

@@ -125,7 +125,7 @@ impl Lower<'_> {
             (DType::I32, Val::F32(reg)) => Some(Val::I32(self.b.un(UnOp::ToInt, reg))),
             (DType::I32 | DType::I64, Val::Int(poly)) => Some(Val::Int(poly)),
             (DType::I8 | DType::U8, Val::I32(reg)) => Some(self.byte_of(dtype, reg)),
-            (DType::I8 | DType::U8, Val::F32(reg)) => {
+            (DType::I8 | DType::U8, Val::F32(reg) | Val::Half(reg)) => {
                 // The low byte of the value as a 64-bit integer, which saturates. From 2^31 on that byte is 0, as is
                 // that of what the instruction gives there, up to where it saturates above.
                 let low = self.b.un(UnOp::ToInt, reg);
@@ -134,14 +134,6 @@ impl Lower<'_> {
                 let ones = self.b.i32(-1);
                 let whole = self.b.select(above, ones, low);
                 Some(self.byte_of(dtype, whole))
-            }
-            (DType::I8 | DType::U8, Val::F32(reg) | Val::Half(reg)) => {
-                // What int32 does not hold is a multiple of 256 up to where int64 ends, in 255.
-                let end = self.b.f32(9_223_372_036_854_775_808.0);
-                let beyond = self.b.cmp(CmpOp::Ge, reg, end);
-                let (ones, int) = (self.b.i32(-1), self.b.un(UnOp::ToInt, reg));
-                let held = self.b.select(beyond, ones, int);
-                self.cast(dtype, Val::I32(held))
             }
             (DType::I8 | DType::U8, Val::Byte(reg, from)) if from == dtype => {
                 Some(Val::Byte(reg, dtype))
