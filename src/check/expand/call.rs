@@ -278,6 +278,7 @@ impl<'a> Machine<'_, 'a> {
             types: Default::default(),
             funcs: Vec::new(),
             steps: self.steps,
+            max_steps: self.max_steps,
             calls: self.calls,
             fresh: Vec::new(),
             tainted: false,

@@ -203,6 +203,7 @@ impl<'a> Machine<'_, 'a> {
             types: BTreeMap::new(),
             funcs: Vec::new(),
             steps: self.steps,
+            max_steps: self.max_steps,
             calls: self.calls,
             fresh: Vec::new(),
             tainted: false,

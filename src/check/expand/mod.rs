@@ -110,8 +110,9 @@ pub struct Expander<'a> {
     memo: BTreeMap<String, Type>,
 }
 
-/// Evaluation steps that one call may take.
-const STEPS: u32 = 4_000_000;
+/// Evaluation steps that one call may take, and those for each member of a list among its arguments.
+const STEPS: u64 = 4_000_000;
+const MEMBER_STEPS: u64 = 1024;
 /// Calls of library functions inside one another.
 const DEPTH: u32 = 48;
 
@@ -140,6 +141,7 @@ impl<'a> Expander<'a> {
     ) -> Result<Expansion, Diagnostic> {
         let mut machine = Machine::new(self, depth, scope, names, base, call.span);
         let (template, args) = machine.user_call(call).map_err(|fault| *fault)?;
+        machine.allow(&args);
         let result = machine
             .call_template(template, args)
             .map_err(|fault| at_call(*fault, call))?;
@@ -172,6 +174,7 @@ impl<'a> Expander<'a> {
         if args.iter().any(|(_, value)| value.is_error()) {
             return Ok(Type::Error);
         }
+        machine.allow(&args);
         machine
             .type_of_template(template, args)
             .map_err(|fault| at_call(*fault, call))
@@ -203,7 +206,8 @@ pub(super) struct Machine<'m, 'a> {
     types: BTreeMap<Name, Type>,
     /// Bodies of loops.
     funcs: Vec<irc_syntax::Func>,
-    steps: u32,
+    steps: u64,
+    max_steps: u64,
     calls: u32,
     /// Symbols made so far; a result that holds one is of this call alone.
     fresh: Vec<Name>,
@@ -241,6 +245,7 @@ impl<'m, 'a> Machine<'m, 'a> {
             types: BTreeMap::new(),
             funcs: Vec::new(),
             steps: 0,
+            max_steps: STEPS,
             calls: 0,
             fresh: Vec::new(),
             tainted: false,
@@ -303,9 +308,18 @@ impl<'m, 'a> Machine<'m, 'a> {
         self.scope.facts()
     }
 
+    /// Long lists take long: ensembles of trees, say.
+    fn allow(&mut self, args: &[(Option<Name>, Value)]) {
+        let members = args.iter().map(|(_, value)| match value {
+            Value::List(items) | Value::Tuple(items) => items.len() as u64,
+            _ => 0,
+        });
+        self.max_steps = STEPS.saturating_add(MEMBER_STEPS.saturating_mul(members.sum()));
+    }
+
     pub(super) fn step(&mut self) -> Eval<()> {
         self.steps += 1;
-        if self.steps > STEPS {
+        if self.steps > self.max_steps {
             let message = "this call takes too many steps to expand".to_string();
             return Err(Box::new(Diagnostic::error("template-steps", message)));
         }
