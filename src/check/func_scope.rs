@@ -79,6 +79,12 @@ impl FuncScope {
         self.known.get(name)
     }
 
+    /// Takes back what was found inside a branch: `facts` hold after it, and `outside` has the symbols there were.
+    pub fn leave_branch(&mut self, facts: &Facts, outside: &FuncScope) {
+        let is_old = |name: &Name| outside.taken.contains(name);
+        self.info.facts.leave_branch(facts, &is_old);
+    }
+
     /// Forgets the value of a name that may also have another.
     pub fn forget(&mut self, name: &Name) {
         self.known.remove(name);

@@ -438,12 +438,14 @@ impl<'a> Walk<'a> {
         }
         let before = self.scope.vars.clone();
         let facts = self.scope.facts.clone();
+        let symbols = self.scope.symbols.clone();
         self.block(then);
-        self.scope.facts.leave_branch(&facts);
+        let is_old = |name: &Name| symbols.contains(name);
+        self.scope.facts.leave_branch(&facts, &is_old);
         let left = std::mem::replace(&mut self.scope.vars, before.clone());
         let facts = self.scope.facts.clone();
         self.block(orelse);
-        self.scope.facts.leave_branch(&facts);
+        self.scope.facts.leave_branch(&facts, &is_old);
         let right = std::mem::replace(&mut self.scope.vars, before);
         if let (Some(a), Some(b)) = (last_bound(then), last_bound(orelse))
             && a != b

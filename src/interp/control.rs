@@ -37,6 +37,10 @@ pub(super) fn eval(call: &BoundCall, operands: &[Value]) -> Result<Value, RunErr
         Prim::SeqLen => Ok(Value::Tensor(Tensor::scalar(
             sequence(operands)?.len() as i64
         ))),
+        Prim::Rank => match operands.first() {
+            Some(Value::Tensor(x)) => Ok(Value::Tensor(Tensor::scalar(x.shape.len() as i64))),
+            _ => Err(RunError::value_error("this is not a tensor")),
+        },
         Prim::SeqConcat => {
             let items = sequence(operands)?;
             concat(&items, call.int("axis"), call.bool("new_axis")).map(Value::Tensor)

@@ -140,6 +140,7 @@ impl Operands<'_> {
             | Prim::SeqAt
             | Prim::SeqLen
             | Prim::SeqConcat
+            | Prim::Rank
             | Prim::Optional
             | Prim::HasValue
             | Prim::GetValue

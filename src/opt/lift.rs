@@ -74,6 +74,7 @@ pub fn run_imported(
             bodies: BTreeMap::new(),
             truths: BTreeMap::new(),
             copies: BTreeMap::new(),
+            ranked: BTreeSet::new(),
             budget: MAX_REPEATED,
         };
         lift.scope.take(graph::names_of(func));
@@ -134,6 +135,8 @@ pub(super) struct Lift<'a> {
     pub(super) truths: BTreeMap<Name, (Name, bool)>,
     /// Names of the second copy of a statement, with those of the first.
     pub(super) copies: BTreeMap<Name, Name>,
+    /// Names that a choice by rank gives.
+    pub(super) ranked: BTreeSet<Name>,
     /// How many statements may yet be lifted more than once.
     pub(super) budget: usize,
 }
@@ -188,37 +191,33 @@ impl Lift<'_> {
             }
             match stmt.kind {
                 StmtKind::If { .. } => self.branch(stmt, &mut queue, live, &mut out),
-                StmtKind::Func(func) => {
-                    self.bodies.insert(func.name.clone(), *func);
-                }
-                StmtKind::Assign {
-                    ref target,
-                    ref value,
-                    ..
-                } if self.is_open_loop(value) => {
-                    let (target, value) = (target.clone(), value.clone());
-                    self.close_loop(&target, &value, &mut out);
-                }
-                StmtKind::Assign {
-                    ref target,
-                    ref value,
-                    ..
-                } if self.is_open_gradient(value) => {
-                    let (target, value) = (target.clone(), value.clone());
-                    self.close_gradient(&target, &value, &mut out);
-                }
-                StmtKind::Assign {
-                    ref target,
-                    ref value,
-                    ..
-                } if self.is_wanted(value) => {
-                    let (target, value) = (target.clone(), value.clone());
-                    self.expand(stmt, &target, &value, &mut out);
-                }
-                _ => self.keep(stmt, &mut out),
+                _ => self.with_ranks(stmt, &mut queue, &mut out),
             }
         }
         out
+    }
+
+    /// A statement that is no choice.
+    pub(super) fn single(&mut self, stmt: Stmt, out: &mut Vec<Stmt>) {
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            match stmt.kind {
+                StmtKind::Func(func) => {
+                    self.bodies.insert(func.name.clone(), *func);
+                }
+                _ => self.keep(stmt, out),
+            }
+            return;
+        };
+        let (target, value) = (target.clone(), value.clone());
+        if self.is_open_loop(&value) {
+            self.close_loop(&target, &value, out);
+        } else if self.is_open_gradient(&value) {
+            self.close_gradient(&target, &value, out);
+        } else if self.is_wanted(&value) {
+            self.expand(stmt, &target, &value, out);
+        } else {
+            self.keep(stmt, out);
+        }
     }
 
     fn is_wanted(&self, value: &Expr) -> bool {

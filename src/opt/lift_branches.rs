@@ -28,6 +28,9 @@ use crate::check::{self, TensorType, Type, type_to_expr};
 use crate::interp::Value;
 use crate::tensor::Tensor;
 
+/// Vectors of up to this many integers are taken for shapes.
+const MAX_SHAPE: i64 = 8;
+
 /// An `if`.
 struct Choice {
     cond: Expr,
@@ -108,7 +111,7 @@ impl Lift<'_> {
         let results: BTreeSet<Name> = common_results(&choice.then, &choice.orelse)
             .into_iter()
             .collect();
-        let weak = weak_names(&results, &sides);
+        let weak = self.weak_names(&results, &sides);
         if weak.is_empty() || queue.is_empty() {
             self.finish(choice, sides, &before, out);
             return;
@@ -118,13 +121,12 @@ impl Lift<'_> {
         let mut wanted = plan.uses.iter().copied().collect::<Places>();
         wanted.retain(|at| tail.is_use(*at));
         let (region, before_it) = tail.region(&wanted, &plan.dependent);
+        // Their symbols are not followed.
         let has_casts = || {
-            let stmts = tail.at(&region);
-            let mut found = false;
-            irc_syntax::uses::for_each_expr(&stmts, &mut |expr| {
-                found |= expr.is_call_of("R.match_cast");
-            });
-            found
+            tail.at(&region).iter().any(|stmt| match &stmt.kind {
+                StmtKind::Assign { value, .. } => value.is_call_of("R.match_cast"),
+                _ => false,
+            })
         };
         if wanted.is_empty() || has_casts() {
             queue.extend(tail.without(&Places::new()));
@@ -173,7 +175,7 @@ impl Lift<'_> {
                     self.scope.define(&name, ty.clone());
                 }
             }
-            self.scope.info.facts.leave_branch(&facts);
+            self.scope.leave_branch(&facts, &before.scope);
             let mut vars = before.scope.info.vars.clone();
             std::mem::swap(&mut vars, &mut self.scope.info.vars);
             self.leave_branch(&before);
@@ -230,10 +232,29 @@ impl Lift<'_> {
             }
             let mut names = plan.results.clone();
             names.extend(tail::bound(&tail.at(&region)));
-            weak = weak_names(&names, &sides);
+            weak = self.weak_names(&names, &sides);
             tail.add_aliases(&mut weak);
         }
         (sides, tail.without(&region))
+    }
+
+    /// Names whose types in two branches have no common rank, or are shapes of different length.
+    fn weak_names(&self, names: &BTreeSet<Name>, (then, orelse): &(Side, Side)) -> BTreeSet<Name> {
+        let length = |ty: &TensorType| match ty.shape.as_deref() {
+            Some([length]) if ty.dtype == Some(DType::I64) => length.as_int(),
+            _ => None,
+        };
+        let is_weak = |name: &&Name| match (then.ty(name), orelse.ty(name)) {
+            (Some(Type::Tensor(a)), Some(Type::Tensor(b))) => {
+                let lengths = (length(a), length(b));
+                a.ndim != b.ndim
+                    || a.ndim.is_none()
+                    || self.is_ranked(name)
+                    || matches!(lengths, (Some(a), Some(b)) if a != b && a.max(b) <= MAX_SHAPE)
+            }
+            _ => false,
+        };
+        names.iter().filter(is_weak).cloned().collect()
     }
 
     /// Both branches with a copy of the region behind each.
@@ -292,8 +313,11 @@ impl Lift<'_> {
             vars.extend(new.map(|(name, ty)| (name.clone(), ty.clone())));
         }
         self.scope.info.vars = vars;
+        // What follows is in both, and its faults are said once.
+        let is_twice = !then.names.is_empty() && !then.faults.is_empty();
         self.diags.extend(then.faults);
-        self.diags.extend(orelse.faults);
+        self.diags
+            .extend(orelse.faults.into_iter().filter(|_| !is_twice));
         let mut casts = Vec::new();
         let mut renamed = BTreeMap::new();
         let results: BTreeSet<Name> = common_results(&then.stmts, &orelse.stmts)
@@ -387,7 +411,7 @@ impl Lift<'_> {
         let base = cond.as_name().map_or("cond", |name| name.as_str());
         let [number, vector, shape, seen, agreed] = ["number", "vector", "shape", "seen", "agrees"]
             .map(|part| self.names.fresh(&format!("{base}_{part}")));
-        let symbol = self.names.fresh(&format!("{base}_is"));
+        let symbol = self.names.fresh(&format!("{base}_holds"));
         let one = Expr::call("R.shape", [Expr::list([Expr::int(1)])]);
         let cast = |value: Expr, dim: Expr| {
             let ty = Expr::call("R.Shape", [Expr::list([dim])]);
@@ -528,22 +552,4 @@ impl Plan {
             uses: uses.into_iter().filter(|at| tail.is_use(*at)).collect(),
         }
     }
-}
-
-/// Names whose types in two branches have no common rank, or are shapes of different length.
-fn weak_names(names: &BTreeSet<Name>, (then, orelse): &(Side, Side)) -> BTreeSet<Name> {
-    let is_weak = |name: &&Name| match (then.ty(name), orelse.ty(name)) {
-        (Some(Type::Tensor(a)), Some(Type::Tensor(b))) => {
-            let length = |ty: &TensorType| match ty.shape.as_deref() {
-                Some([length]) if ty.dtype == Some(DType::I64) => length.as_int(),
-                _ => None,
-            };
-            let lengths = (length(a), length(b));
-            a.ndim != b.ndim
-                || a.ndim.is_none()
-                || matches!(lengths, (Some(a), Some(b)) if a != b && a.max(b) <= 8)
-        }
-        _ => false,
-    };
-    names.iter().filter(is_weak).cloned().collect()
 }

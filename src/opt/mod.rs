@@ -20,6 +20,7 @@ pub mod lift;
 mod lift_branches;
 mod lift_gradient;
 mod lift_loops;
+mod lift_ranks;
 pub mod lower;
 pub mod normalize;
 pub mod own_results;

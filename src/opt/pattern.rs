@@ -94,8 +94,7 @@ pub fn pattern_of(value: &Expr) -> Option<Pattern> {
         Prim::WhileLoop | Prim::Sequence | Prim::SeqInsert | Prim::SeqErase | Prim::SeqAt => {
             return None;
         }
-        Prim::SeqLen | Prim::SeqConcat | Prim::Optional | Prim::HasValue | Prim::GetValue => {
-            return None;
-        }
+        Prim::SeqLen | Prim::SeqConcat | Prim::Rank => return None,
+        Prim::Optional | Prim::HasValue | Prim::GetValue => return None,
     })
 }

@@ -141,9 +141,10 @@ impl Facts {
         std::mem::take(&mut self.undecided)
     }
 
-    /// Takes back what was found inside a branch, but for symbols that are new there: `before` holds after it.
-    pub fn leave_branch(&mut self, before: &Facts) {
-        let is_new = |name: &Name| !before.symbols.contains_key(name);
+    /// Takes back what was found inside a branch, but for symbols that are new there: `before` holds after it, and
+    /// `is_old` for the symbols that there were.
+    pub fn leave_branch(&mut self, before: &Facts, is_old: &dyn Fn(&Name) -> bool) {
+        let is_new = |name: &Name| !before.symbols.contains_key(name) && !is_old(name);
         let mut left = before.clone();
         let symbols = std::mem::take(&mut self.symbols);
         left.symbols

@@ -160,6 +160,16 @@ pub(super) fn seq_len(rule: &mut Rule<'_>) -> Typed {
     Ok(Type::tensor(DType::I64, Vec::new()))
 }
 
+/// `I.rank(x)`
+pub(super) fn rank(rule: &mut Rule<'_>) -> Typed {
+    let x = rule.tensor("x")?;
+    let known = x.ty.ndim.and_then(|rank| i64::try_from(rank).ok());
+    Ok(Type::Tensor(TensorType {
+        value: known.map(|rank| vec![Dim::int(rank)]),
+        ..TensorType::new(DType::I64, Vec::new())
+    }))
+}
+
 /// `I.seq_concat(s, axis, new_axis)`
 pub(super) fn seq_concat(rule: &mut Rule<'_>) -> Typed {
     let inner = operand(rule)?;

@@ -141,6 +141,7 @@ impl Rule<'_> {
             Prim::SeqErase => control::seq_erase(self),
             Prim::SeqAt => control::seq_at(self),
             Prim::SeqLen => control::seq_len(self),
+            Prim::Rank => control::rank(self),
             Prim::SeqConcat => control::seq_concat(self),
             Prim::Optional => control::optional(self),
             Prim::HasValue => control::has_value(self),

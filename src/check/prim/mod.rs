@@ -137,6 +137,8 @@ pub enum Prim {
     SeqLen,
     /// `I.seq_concat(s, axis, new_axis)`
     SeqConcat,
+    /// `I.rank(x)`
+    Rank,
     /// `I.optional(x)`, `I.optional(ty=R.Tensor(…))`
     Optional,
     /// `I.has_value(o)`
@@ -384,6 +386,7 @@ pub const TABLE: &[(&str, Prim, &str)] = &[
     ("I.seq_at", Prim::SeqAt, "sequence: tensor, position: tensor"),
     ("I.seq_len", Prim::SeqLen, "sequence: tensor"),
     ("I.seq_concat", Prim::SeqConcat, "sequence: tensor, axis: int = 0, new_axis: bool = False"),
+    ("I.rank", Prim::Rank, "x: tensor"),
     ("I.optional", Prim::Optional, "x: tensor = None, ty: value = None"),
     ("I.has_value", Prim::HasValue, "x: tensor"),
     ("I.get_value", Prim::GetValue, "x: tensor"),
@@ -457,7 +460,7 @@ impl Prim {
             )
     }
 
-    /// Whether it is a loop, or makes or reads a sequence or optional: no kernel, and nothing to fold.
+    /// Whether it is a loop, or makes or reads an object of run time: no kernel, and nothing to fold.
     pub fn is_control(self) -> bool {
         matches!(
             self,
@@ -468,6 +471,7 @@ impl Prim {
                 | Self::SeqAt
                 | Self::SeqLen
                 | Self::SeqConcat
+                | Self::Rank
                 | Self::Optional
                 | Self::HasValue
                 | Self::GetValue

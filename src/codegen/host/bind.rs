@@ -537,10 +537,22 @@ impl Host<'_, '_, '_> {
     fn match_cast(&mut self, value: &Expr, ty: &Expr) -> Res<HostValue> {
         let held = self.value(value, None)?;
         let ty = type_from_expr(ty)?;
-        self.match_type(held, &ty, value.span)
+        // Dims that are written out have names for a message.
+        let written = value
+            .positional()
+            .next()
+            .filter(|_| value.is_call_of("R.shape"));
+        let written = written.and_then(Expr::as_items).unwrap_or_default();
+        self.match_type(held, &ty, written, value.span)
     }
 
-    fn match_type(&mut self, held: HostValue, ty: &Type, span: Option<Span>) -> Res<HostValue> {
+    fn match_type(
+        &mut self,
+        held: HostValue,
+        ty: &Type,
+        written: &[Expr],
+        span: Option<Span>,
+    ) -> Res<HostValue> {
         match (held, ty) {
             (HostValue::Tensor(mut tensor), Type::Tensor(want)) => {
                 if want.dtype.is_some_and(|dtype| dtype != tensor.dtype)
@@ -549,7 +561,7 @@ impl Host<'_, '_, '_> {
                     return Err(unsupported(span, "the value never has this type"));
                 }
                 if let Some(shape) = &want.shape {
-                    self.match_dims(&mut tensor.dims, shape)?;
+                    self.match_dims(&mut tensor.dims, shape, &[])?;
                 }
                 Ok(HostValue::Tensor(tensor))
             }
@@ -558,7 +570,7 @@ impl Host<'_, '_, '_> {
                     if want.len() != dims.len() {
                         return Err(unsupported(span, "the value never has this type"));
                     }
-                    self.match_dims(&mut dims, want)?;
+                    self.match_dims(&mut dims, want, written)?;
                 }
                 Ok(HostValue::Shape(dims))
             }
@@ -566,21 +578,26 @@ impl Host<'_, '_, '_> {
                 let items = items
                     .into_iter()
                     .zip(types)
-                    .map(|(item, ty)| self.match_type(item, ty, span))
+                    .map(|(item, ty)| self.match_type(item, ty, &[], span))
                     .collect::<Res<_>>()?;
                 Ok(HostValue::Tuple(items))
             }
             (held @ HostValue::Object { .. }, ty) => match self.coerce(held, ty, span)? {
                 held @ HostValue::Object { .. } => Ok(held),
                 // Its extents have not been looked at.
-                tensor => self.match_type(tensor, ty, span),
+                tensor => self.match_type(tensor, ty, &[], span),
             },
             (held, _) => Ok(held),
         }
     }
 
-    fn match_dims(&mut self, dims: &mut [Extent], want: &[crate::shape::Dim]) -> Res<()> {
-        for (dim, want) in dims.iter_mut().zip(want) {
+    fn match_dims(
+        &mut self,
+        dims: &mut [Extent],
+        want: &[crate::shape::Dim],
+        written: &[Expr],
+    ) -> Res<()> {
+        for (axis, (dim, want)) in dims.iter_mut().zip(want).enumerate() {
             if let Some(name) = want.as_sym()
                 && !self.lower.scope.contains_key(name)
             {
@@ -603,23 +620,20 @@ impl Host<'_, '_, '_> {
                 );
                 continue;
             }
-            let text = want.to_string();
             let known = self.extent(&want.to_expr())?;
             if known == *dim {
                 continue;
             }
             let (have, known_value) = (self.lower.extent(*dim), self.lower.extent(known));
             let same = self.lower.b.ins().icmp(IntCC::Equal, have, known_value);
-            let text = format!("an extent that has to be `{text}` is another number");
+            let text = match written.get(axis).filter(|have| have.as_int().is_none()) {
+                Some(have) => super::object::not_equal(have, want),
+                None => format!("an extent that has to be `{want}` is another number"),
+            };
             self.lower.require(same, "ValueError", &text)?;
             *dim = known;
         }
         Ok(())
-    }
-
-    /// A condition: a scalar, or the one element of a tensor.
-    pub fn truth(&mut self, value: HostValue, span: Option<Span>) -> Res<Value> {
-        self.scalar_of(value, DType::Bool, span)
     }
 
     /// `if c: … else: …`; a name that both branches bind is the value.

@@ -15,6 +15,7 @@ use crate::codegen::arith::Val;
 use crate::codegen::cast;
 use crate::codegen::lower::{Extent, Res, unsupported};
 use crate::codegen::runtime::object::{ITEMS, MAX_RANK, record};
+use crate::shape::Dim;
 
 /// Whether values of a type are objects of run time.
 pub fn is_object(ty: &Type) -> bool {
@@ -314,6 +315,7 @@ impl Host<'_, '_, '_> {
                 }))
             }
             Prim::SeqConcat => self.seq_concat(&call, span),
+            Prim::Rank => self.rank(&call, span),
             Prim::Optional => {
                 let value = match call.operand("x") {
                     Some(x) => self.value(x, None)?,
@@ -446,6 +448,11 @@ impl Host<'_, '_, '_> {
         Ok(cast::cast(&mut self.lower.b, val.v, val.dtype, dtype))
     }
 
+    /// A condition: a scalar, or the one element of a tensor.
+    pub fn truth(&mut self, value: HostValue, span: Option<Span>) -> Res<Value> {
+        self.scalar_of(value, DType::Bool, span)
+    }
+
     /// An element that is taken out of a sequence or optional.
     fn taken_out(&mut self, object: Value, inner: &Type, span: Option<Span>) -> Res<HostValue> {
         match inner {
@@ -458,6 +465,26 @@ impl Host<'_, '_, '_> {
             }),
             _ => Err(unsupported(span, "the type of this element is not known")),
         }
+    }
+
+    fn rank(&mut self, call: &BoundCall, span: Option<Span>) -> Res<HostValue> {
+        let v = match self.operand(call, "x")? {
+            HostValue::Object {
+                object,
+                ty: Type::Tensor(_),
+            } => {
+                let flags = MemFlagsData::trusted();
+                self.lower.b.ins().load(I64, flags, object, record::RANK)
+            }
+            value => {
+                let rank = self.as_tensor(value, span)?.dims.len();
+                self.lower.i64(rank as i64)
+            }
+        };
+        Ok(HostValue::Scalar(Val {
+            v,
+            dtype: DType::I64,
+        }))
     }
 
     fn seq_concat(&mut self, call: &BoundCall, span: Option<Span>) -> Res<HostValue> {
@@ -492,4 +519,10 @@ impl Host<'_, '_, '_> {
         };
         Ok(HostValue::Tensor(self.open_record(object, &ty, &ty, span)?))
     }
+}
+
+/// What is said of an extent that has a name and is not what it has to be.
+pub fn not_equal(have: &Expr, want: &Dim) -> String {
+    let have = irc_syntax::print_expr(have);
+    format!("`{have}` has to be `{want}`, and is another number")
 }

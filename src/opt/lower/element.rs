@@ -34,7 +34,8 @@ pub(super) fn is_inline(prim: Prim) -> bool {
         Prim::TensorToShape | Prim::MatchCast | Prim::CallTir | Prim::CallTirInplace => false,
         Prim::CallDpsPacked | Prim::CallPurePacked | Prim::CallPacked => false,
         Prim::WhileLoop | Prim::Sequence | Prim::SeqInsert | Prim::SeqErase | Prim::SeqAt => false,
-        Prim::SeqLen | Prim::SeqConcat | Prim::Optional | Prim::HasValue | Prim::GetValue => false,
+        Prim::SeqLen | Prim::SeqConcat | Prim::Rank => false,
+        Prim::Optional | Prim::HasValue | Prim::GetValue => false,
     }
 }
 

@@ -49,6 +49,22 @@ def main():
     other = helper.make_graph([node("Neg", ["x"], ["t"])], "else", [], [value("t", None)])
     save("if", [node("If", ["c"], ["y"], then_branch=then, else_branch=other)],
          [value("c", [1], BOOL), value("x", [2])], [value("y", None)])
+    squeezed = helper.make_graph([node("Squeeze", ["x", "one"], ["s"])], "then", [], [value("s", None)])
+    kept = helper.make_graph([node("Identity", ["x"], ["k"])], "else", [], [value("k", None)])
+    again = helper.make_graph([node("Unsqueeze", ["e", "one"], ["u"])], "then", [], [value("u", None)])
+    as_is = helper.make_graph([node("Identity", ["e"], ["i"])], "else", [], [value("i", None)])
+    save("if_ranks", [node("If", ["c"], ["y"], then_branch=squeezed, else_branch=kept), node("Exp", ["y"], ["e"]), node("Not", ["c"], ["n"]),
+                      node("Not", ["n"], ["cc"]), node("If", ["cc"], ["z"], then_branch=again, else_branch=as_is),
+                      node("Transpose", ["z"], ["t"], perm=[2, 1, 0]), node("Shape", ["e"], ["shape"]), node("Neg", ["t"], ["out"])],
+         [value("c", [1], BOOL), value("x", ["a", 1, "b"])], [value("out", None), value("shape", None, INT64), value("y", None)],
+         [constant("one", np.int64([1]))])
+    flat = helper.make_graph([node("Reshape", ["x", "six"], ["f"])], "else", [], [value("f", None)])
+    save("if_wrong", [node("If", ["c"], ["y"], then_branch=squeezed, else_branch=flat), node("Concat", ["y", "y"], ["z"], axis=1)],
+         [value("c", [1], BOOL), value("x", [2, 1, 3])], [value("z", None)],
+         [constant("one", np.int64([1])), constant("six", np.int64([6]))])
+    save("ranks", [node("SequenceAt", ["s", "i"], ["e"]), node("ReduceSum", ["e", "axis"], ["r"], keepdims=0)],
+         [helper.make_tensor_sequence_value_info("s", FLOAT, None), value("i", [], INT64)], [value("r", None)],
+         [constant("axis", np.int64([6]))])
     body = helper.make_graph(
         [node("Add", ["a", "w"], ["more"]), node("Concat", ["a", "more"], ["longer"], axis=0),
          node("ReduceSum", ["longer"], ["sum"], keepdims=0), node("Less", ["sum", "most"], ["go_on"])],
