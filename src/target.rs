@@ -1,5 +1,8 @@
 //! What code is made for.
 
+/// The largest static buffer of a prim_func that is kept on the stack, in bytes.
+pub const MAX_STACK_BUFFER: i64 = 16 * 1024;
+
 /// The instruction set that code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cpu {

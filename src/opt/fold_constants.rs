@@ -4,8 +4,9 @@
 //!     y = R.nn.conv2d(x, w_cl, …)                  →     y = R.nn.conv2d(x, w_cl, …)     (w_cl is a weight)
 //!
 //! The interpreter evaluates them. A result of up to 16 elements becomes `R.const`, a larger one a weight of the
-//! function under the binding's name. A result that is much larger than what it was made from stays a computation: text and
-//! library would grow for nothing. Values with an effect, and those the interpreter refuses, stay as well.
+//! function under the binding's name. A result that is much larger than what it was made from stays a computation where
+//! it only moves elements, or where it is large: text and library would grow for nothing. Values with an effect, and those
+//! the interpreter refuses, stay as well.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ use crate::tensor::{Tensor, Weights, parse_const, print_const};
 
 /// Results of up to this many bytes are kept whatever they were made from.
 const SMALL_RESULT: usize = 1 << 16;
+/// The same for results that took arithmetic, such as the matrix of a Fourier transform.
+const COMPUTED_RESULT: usize = 1 << 22;
 /// A larger result may be this many times the bytes of its operands.
 const MAX_GROWTH: usize = 2;
 /// How many elements a constant in the text may have.
@@ -146,7 +149,11 @@ impl Fold<'_> {
             Value::Tensor(tensor) => tensor,
             _ => return None,
         };
-        let small = result.data.len() <= SMALL_RESULT;
+        let bound = match prim {
+            Prim::Unary(_) | Prim::Binary(_) | Prim::Astype | Prim::Where => COMPUTED_RESULT,
+            _ => SMALL_RESULT,
+        };
+        let small = result.data.len() <= bound;
         (small || result.data.len() <= MAX_GROWTH * bytes).then_some(result)
     }
 

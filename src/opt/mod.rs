@@ -4,6 +4,7 @@
 //! that a pass always finds the types of all names in `cx.info`. A pass that cannot apply leaves the tree as it
 //! is; what it has to say goes to `cx.diags`. Tests are in `tests/opt/<pass>/`.
 
+pub mod allocate_workspace;
 pub mod bind_ranges;
 pub mod channels_last;
 pub mod collapse_axes;

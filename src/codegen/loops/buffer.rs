@@ -14,11 +14,10 @@ use crate::codegen::arith::{Operand, Val};
 use crate::codegen::cast;
 use crate::codegen::expr::Index;
 use crate::codegen::lower::{Binding, Buffer, Extent, Lower, Res, Storage, unsupported};
+use crate::target::MAX_STACK_BUFFER;
 
 /// The largest local array kept in variables.
 pub const MAX_REGISTERS: i64 = 64;
-/// The largest static buffer kept on the stack, in bytes.
-const MAX_STACK: i64 = 16 * 1024;
 
 /// The parts of a buffer's declaration.
 pub struct BufferDecl {
@@ -156,7 +155,7 @@ impl Lower<'_, '_> {
                 }
                 self.bind_storage(name, decl, Storage::Registers(vars))
             }
-            Extent::Const(len) if len.saturating_mul(i64::from(ty.bytes())) <= MAX_STACK => {
+            Extent::Const(len) if len.saturating_mul(i64::from(ty.bytes())) <= MAX_STACK_BUFFER => {
                 let bytes = len.max(0) * i64::from(ty.bytes());
                 let slot = self.stack(bytes as u32, if bytes >= 16 { 16 } else { 8 });
                 let base = self.b.ins().stack_addr(I64, slot, 0);
