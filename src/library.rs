@@ -12,6 +12,32 @@ mod files {
     include!(concat!(env!("OUT_DIR"), "/std_files.rs"));
 }
 
+/// Where the loops of image decoders are, which hold no operators.
+const IMAGE_LOOPS: &str = "image/";
+
+/// The loops of image decoders: the prim_funcs of `std/image/*.ir`, which call one another by name. Parsed when first asked for.
+///
+/// # Errors
+/// A fault in one of the texts; none in a good build.
+pub fn image_loops() -> Result<&'static [Func], Diagnostic> {
+    static LOOPS: OnceLock<Result<Vec<Func>, Diagnostic>> = OnceLock::new();
+    let parsed = LOOPS.get_or_init(|| {
+        let mut funcs = Vec::new();
+        for (path, text) in files::FILES {
+            if !path.starts_with(IMAGE_LOOPS) {
+                continue;
+            }
+            let (module, faults) = parse(&mut SourceMap::new(), &format!("std/{path}"), text);
+            if let Some(fault) = faults.into_iter().next() {
+                return Err(fault);
+            }
+            funcs.extend(module.funcs().cloned());
+        }
+        Ok(funcs)
+    });
+    parsed.as_deref().map_err(Clone::clone)
+}
+
 /// Operators by name and version.
 #[derive(Debug)]
 pub struct Library {
@@ -86,6 +112,9 @@ impl Library {
             ops: BTreeMap::new(),
         };
         for (path, text) in files::FILES {
+            if path.starts_with(IMAGE_LOOPS) {
+                continue;
+            }
             let file = library.files.len();
             for (op, since) in declared(text) {
                 library.insert(op, since, file);

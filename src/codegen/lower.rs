@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{
     self, Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind,
@@ -131,6 +132,10 @@ pub struct Lower<'a, 'f> {
     first: ir::Inst,
     /// Blocks whose `T.init` has been run before their reduction loops.
     pub skip_init: bool,
+    /// Indices are checked against their axis, and this is the error for one outside (`irc.checked`).
+    pub checked: Option<String>,
+    /// Where such an index leads to.
+    outside: Option<Block>,
 }
 
 impl<'a, 'f> Lower<'a, 'f> {
@@ -159,6 +164,8 @@ impl<'a, 'f> Lower<'a, 'f> {
             entry,
             first,
             skip_init: false,
+            checked: None,
+            outside: None,
         }
     }
 
@@ -186,6 +193,11 @@ impl<'a, 'f> Lower<'a, 'f> {
     pub fn finish(mut self) -> Res<()> {
         let zero = self.b.ins().iconst(I32, 0);
         self.b.ins().jump(self.exit, &[zero.into()]);
+        if let (Some(block), Some(message)) = (self.outside, self.checked.take()) {
+            self.b.switch_to_block(block);
+            self.b.seal_block(block);
+            self.raise("ValueError", &message)?;
+        }
         self.b.switch_to_block(self.exit);
         self.b.seal_block(self.exit);
         let status = self.b.block_params(self.exit)[0];
@@ -272,6 +284,27 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.b.switch_to_block(good);
         self.b.seal_block(good);
         Ok(())
+    }
+
+    /// In a checked function, leaves with its error unless `0 <= value < bound`.
+    pub fn check_below(&mut self, value: Value, bound: Value) {
+        if self.checked.is_none() {
+            return;
+        }
+        let outside = match self.outside {
+            Some(block) => block,
+            None => {
+                let block = self.b.create_block();
+                self.b.set_cold_block(block);
+                self.outside = Some(block);
+                block
+            }
+        };
+        let inside = self.b.create_block();
+        let fits = self.b.ins().icmp(IntCC::UnsignedLessThan, value, bound);
+        self.b.ins().brif(fits, inside, &[], outside, &[]);
+        self.b.switch_to_block(inside);
+        self.b.seal_block(inside);
     }
 
     /// Raises an error and leaves; the current block is closed.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -20,10 +21,11 @@ use cranelift_module::{
     DataDescription, DataId, FuncId, Linkage, Module, ModuleReloc, default_libcall_names,
 };
 use cranelift_object::{ObjectBuilder, ObjectModule};
-use irc_syntax::Diagnostic;
+use irc_syntax::{Diagnostic, Name};
 
 use super::debug::{self, Frame, Lines, Piece};
 use super::kernel::Kernel;
+use super::loops::PrimSig;
 use super::{Cpu, Target};
 
 /// Machine code of one function.
@@ -47,6 +49,8 @@ pub struct Assembler {
     listing: bool,
     /// The marked regions that have been met, in order.
     pub regions: Vec<Region>,
+    /// The prim_funcs declared so far, which others may call.
+    pub prims: BTreeMap<Name, (FuncId, Rc<PrimSig>)>,
     /// The lines of the program's text.
     pub lines: Arc<Lines>,
     /// The line that a function starts at.
@@ -168,6 +172,7 @@ impl Assembler {
             fresh: 0,
             listing: target.listing,
             regions: Vec::new(),
+            prims: BTreeMap::new(),
             lines: Arc::default(),
             first_lines: BTreeMap::new(),
             raw: Vec::new(),

@@ -13,5 +13,6 @@ mod while_loop;
 
 pub use graph::run_func;
 pub use loops::run_prim_func;
+pub(crate) use loops::run_prim_func_of;
 pub use prim::eval_prim;
 pub use value::{RunError, Value};

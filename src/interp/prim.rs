@@ -11,7 +11,7 @@ use super::kernels::order::{self, Direction, UniqueOrder};
 use super::kernels::reduce::{self, Extreme, Scan};
 use super::kernels::scatter::{self, Reduction};
 use super::kernels::window::{self, Pool, Pooling, Rounding};
-use super::kernels::{Done, element, layout, make, string};
+use super::kernels::{Done, element, image, layout, make, string};
 use super::{RunError, Value, control};
 use crate::check::prim::{Bound, BoundCall, Kind, Prim, Text, slots};
 use crate::shape::Dim;
@@ -124,6 +124,7 @@ impl Operands<'_> {
             Prim::Nonzero => reduce::nonzero(&self.tensor("x")?),
             Prim::Unique => return self.unique(),
             Prim::Text(op) => return self.text(op),
+            Prim::DecodeImage => image::decode(&self.tensor("x")?, call.str("pixel_format")),
             Prim::ShapeOf => {
                 let x = self.tensor("x")?;
                 return Ok(Value::Shape(

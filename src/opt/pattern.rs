@@ -80,6 +80,7 @@ pub fn pattern_of(value: &Expr) -> Option<Pattern> {
         Prim::ScatterNd | Prim::Sort | Prim::Argsort | Prim::KeepBoxes => Pattern::Opaque,
         Prim::Reshape
         | Prim::Text(_)
+        | Prim::DecodeImage
         | Prim::Const
         | Prim::Nonzero
         | Prim::Unique

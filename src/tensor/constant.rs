@@ -37,6 +37,40 @@ pub fn parse_const(args: &[Arg]) -> Result<Tensor, TensorError> {
     parse_const_value(value, dtype)
 }
 
+/// The values of `T.allocate_const([1, 2, 3], "int32", [3])`. The list may hold strings of hexadecimal digits instead: the
+/// bytes as they lie in memory, for tables that would take a line a number.
+pub fn parse_const_buffer(call: &Expr) -> Result<Tensor, TensorError> {
+    let fault = |text: &str| TensorError(text.to_owned());
+    let args: Vec<&Expr> = call.positional().collect();
+    let [values, dtype, shape] = args.as_slice() else {
+        return Err(fault("it takes values, an element type and a shape"));
+    };
+    let dtype = dtype.as_str().and_then(DType::from_name);
+    let dtype = dtype.ok_or_else(|| fault("its element type is no name of one"))?;
+    let dims = shape.as_items().unwrap_or_default().iter();
+    let shape: Option<Vec<usize>> = dims
+        .map(|dim| usize::try_from(dim.as_int()?).ok())
+        .collect();
+    let shape = shape.ok_or_else(|| fault("its shape is no list of numbers"))?;
+    let items = values.as_items().unwrap_or_default();
+    let data = match items.first().map(|item| &item.kind) {
+        Some(ExprKind::Str(_)) => {
+            let text: Option<Vec<&str>> = items.iter().map(Expr::as_str).collect();
+            bytes_of_hex(&text.unwrap_or_default().concat())
+                .ok_or_else(|| fault("its text is not hexadecimal"))?
+        }
+        _ => parse_const_value(values, Some(dtype))?.data.to_vec(),
+    };
+    Tensor::new(dtype, shape, data).ok_or_else(|| fault("its values do not fit its shape"))
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
 /// The tensor of a number or nested lists of numbers. Without a dtype as in [`parse_const`].
 pub fn parse_const_value(value: &Expr, dtype: Option<DType>) -> Result<Tensor, TensorError> {
     let mut leaves = Vec::new();

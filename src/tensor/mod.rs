@@ -25,7 +25,7 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use constant::{parse_const, parse_const_value, print_const};
+pub use constant::{parse_const, parse_const_buffer, parse_const_value, print_const};
 pub use element::Element;
 pub use file::{MappedFile, sha256_bytes, sha256_file};
 pub use metadata::inline_metadata;

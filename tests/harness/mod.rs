@@ -7,6 +7,7 @@ mod debug;
 mod editors;
 mod examples;
 mod hostile;
+mod image;
 mod kernel;
 mod laws;
 mod native;
@@ -100,6 +101,7 @@ pub fn trials() -> Vec<Trial> {
     trials.extend(debug::trials());
     trials.extend(editors::trials());
     trials.extend(hostile::trials());
+    trials.extend(image::trials());
     trials.extend(laws::trials());
     trials.extend(reference::trials());
     trials.extend(examples::trials());

@@ -126,6 +126,7 @@ impl Rule<'_> {
             Prim::Nonzero => index::nonzero(self),
             Prim::Unique => index::unique(self),
             Prim::Text(op) => string::text(self, op),
+            Prim::DecodeImage => make::decode_image(self),
             Prim::ShapeOf => make::shape_of(self),
             Prim::Shape => Ok(Type::Shape(Some(self.call.dims("values").to_vec()))),
             Prim::ShapeToTensor => make::shape_to_tensor(self),

@@ -2,8 +2,9 @@
 
 use irc_syntax::{DType, Diagnostic, Expr, ExprKind, UnaryOp};
 
+use super::PixelFormat;
 use super::bind::Bound;
-use super::infer::{Operand, Rule, Typed};
+use super::infer::{Operand, Rule, Typed, label};
 use super::value;
 use crate::check::types::{TensorType, Type};
 use crate::shape::Dim;
@@ -262,4 +263,22 @@ pub(super) fn declared(rule: &mut Rule<'_>, slot: &str) -> Typed {
         1 => Ok(types.remove(0)),
         _ => Ok(Type::Tuple(types)),
     }
+}
+
+/// The pixels of an image file: its extents are in the file.
+pub(super) fn decode_image(rule: &mut Rule<'_>) -> Typed {
+    let x = rule.tensor("x")?;
+    if x.ty.dtype.is_some_and(|dtype| dtype != DType::U8) {
+        let message = format!("`{}` reads uint8, and {} is not", rule.name(), x.text);
+        return Err(rule.fault("dtype-mismatch", message, label(&x)));
+    }
+    rule.need_rank(&x, 1)?;
+    let name = rule.call.str("pixel_format");
+    let Some(format) = PixelFormat::parse(name) else {
+        let message = format!("`{}` gives RGB, BGR or Grayscale", rule.name());
+        return Err(rule.fault("bad-argument", message, format!("{name:?}")));
+    };
+    let (height, width) = (rule.scope.fresh("image_h"), rule.scope.fresh("image_w"));
+    let dims = vec![height, width, Dim::int(format.channels())];
+    Ok(Type::Tensor(TensorType::new(DType::U8, dims)))
 }

@@ -103,6 +103,8 @@ pub enum Prim {
     Unique,
     /// What makes or reads the bytes of strings.
     Text(Text),
+    /// `R.image.decode(x, pixel_format)`: the pixels `[h, w, c]` of an encoded image.
+    DecodeImage,
     /// `R.shape_of(x)`
     ShapeOf,
     /// `R.shape([n, 4])`
@@ -212,6 +214,51 @@ pub enum Text {
     Format,
     /// `R.str.parse(x, dtype)`
     Parse,
+}
+
+/// What a pixel of a decoded image is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PixelFormat {
+    /// Red, green, blue.
+    Rgb,
+    /// Blue, green, red.
+    Bgr,
+    /// Luma of ITU-R BT.601.
+    Grayscale,
+}
+
+/// The prim_func that reads the header of an image into `[IMAGE_INFO]` numbers, of which the first two are the extents.
+pub const IMAGE_SIZE: &str = "image_size";
+/// How many numbers that are.
+pub const IMAGE_INFO: i64 = 8;
+
+impl PixelFormat {
+    /// By ONNX's name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "RGB" => Self::Rgb,
+            "BGR" => Self::Bgr,
+            "Grayscale" => Self::Grayscale,
+            _ => return None,
+        })
+    }
+
+    /// How many bytes a pixel has.
+    pub fn channels(self) -> i64 {
+        match self {
+            Self::Rgb | Self::Bgr => 3,
+            Self::Grayscale => 1,
+        }
+    }
+
+    /// The prim_func that writes the pixels of an image, after [`IMAGE_SIZE`].
+    pub fn decoder(self) -> &'static str {
+        match self {
+            Self::Rgb => "image_rgb",
+            Self::Bgr => "image_bgr",
+            Self::Grayscale => "image_gray",
+        }
+    }
 }
 
 /// Reductions.
@@ -369,6 +416,7 @@ pub const TABLE: &[(&str, Prim, &str)] = &[
     ("R.str.full_match", Prim::Text(Text::FullMatch), "x: tensor, pattern: str"),
     ("R.str.format", Prim::Text(Text::Format), UNARY),
     ("R.str.parse", Prim::Text(Text::Parse), "x: tensor, dtype: dtype"),
+    ("R.image.decode", Prim::DecodeImage, "x: tensor, pixel_format: str = 'RGB'"),
     ("R.shape_of", Prim::ShapeOf, "x|expr: tensor"),
     ("R.shape", Prim::Shape, "values: dims = []"),
     ("R.shape_to_tensor", Prim::ShapeToTensor, "x|expr: tensor"),
@@ -481,7 +529,11 @@ impl Prim {
     /// Whether the graph function computes it itself: control, strings, and extents that depend on an operand's numbers,
     /// so that no kernel could have a place for the result.
     pub fn stays_in_graph(self) -> bool {
-        self.is_control() || matches!(self, Self::Nonzero | Self::Unique | Self::Text(_))
+        self.is_control()
+            || matches!(
+                self,
+                Self::Nonzero | Self::Unique | Self::Text(_) | Self::DecodeImage
+            )
     }
 
     /// Whether calls of it may have an effect beyond their result.

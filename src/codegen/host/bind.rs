@@ -379,6 +379,7 @@ impl Host<'_, '_, '_> {
             "I.while_loop" => self.while_loop(expr),
             path => match Prim::find(path) {
                 Some(Prim::Text(op)) => self.text(op, expr),
+                Some(Prim::DecodeImage) => self.decode_image(expr),
                 Some(found) if found.is_control() => self.object_prim(found, expr, name),
                 _ => self.call_other(expr, path, name),
             },

@@ -123,7 +123,17 @@ impl Host<'_, '_, '_> {
             return Err(fault);
         }
         let funcs: Vec<Func> = module.funcs().cloned().collect();
-        for func in &funcs {
+        self.lower_helpers(&funcs)?;
+        Ok(funcs)
+    }
+
+    /// Brings helpers into the object, those that are not there yet.
+    pub(super) fn lower_helpers(&mut self, funcs: &[Func]) -> Res<()> {
+        for func in funcs {
+            // One may call another that comes later.
+            loops::declare(self.lower.asm, func)?;
+        }
+        for func in funcs {
             if !self
                 .program
                 .helpers
@@ -134,7 +144,7 @@ impl Host<'_, '_, '_> {
                 loops::lower(self.lower.asm, func, self.program.cpu)?;
             }
         }
-        Ok(funcs)
+        Ok(())
     }
 
     /// The indices of elements that are not zero, `[rank, count]`, in row-major order.

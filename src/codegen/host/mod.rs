@@ -12,6 +12,7 @@ mod bind;
 mod call;
 mod control;
 mod data;
+mod image;
 mod object;
 mod result;
 mod string;

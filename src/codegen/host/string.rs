@@ -74,7 +74,7 @@ impl Host<'_, '_, '_> {
         }
     }
 
-    fn new_tensor(&mut self, dtype: DType, dims: &[Extent]) -> Res<HostTensor> {
+    pub(super) fn new_tensor(&mut self, dtype: DType, dims: &[Extent]) -> Res<HostTensor> {
         Ok(HostTensor {
             data: self.alloc(dtype, dims)?,
             dtype,
@@ -113,8 +113,13 @@ impl Host<'_, '_, '_> {
 
     /// The number that a function has left.
     fn number(&mut self, x: &HostTensor) -> Value {
+        self.number_at(x, 0)
+    }
+
+    /// One of the numbers that a function has left.
+    pub(super) fn number_at(&mut self, x: &HostTensor, at: i32) -> Value {
         let flags = MemFlagsData::trusted();
-        self.lower.b.ins().load(I64, flags, x.data, 0)
+        self.lower.b.ins().load(I64, flags, x.data, 8 * at)
     }
 
     fn total(&mut self, pairs: &HostTensor, span: Option<Span>) -> Res<Value> {

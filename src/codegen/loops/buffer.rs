@@ -15,9 +15,12 @@ use crate::codegen::cast;
 use crate::codegen::expr::Index;
 use crate::codegen::lower::{Binding, Buffer, Extent, Lower, Res, Storage, unsupported};
 use crate::target::MAX_STACK_BUFFER;
+use crate::tensor::parse_const_buffer;
 
 /// The largest local array kept in variables.
 pub const MAX_REGISTERS: i64 = 64;
+/// Run-time extents of buffers that checked functions allocate are below this.
+const MAX_CHECKED_EXTENT: i64 = 1 << 31;
 
 /// The parts of a buffer's declaration.
 pub struct BufferDecl {
@@ -162,12 +165,38 @@ impl Lower<'_, '_> {
                 self.bind_buffer(name, decl, base)
             }
             len => {
+                for &extent in &shape {
+                    // No product of two such extents wraps.
+                    if let Extent::Run(extent) = extent {
+                        let bound = self.i64(MAX_CHECKED_EXTENT);
+                        self.check_below(extent, bound);
+                    }
+                }
                 let bytes = self.extent_mul(len, Extent::Const(i64::from(ty.bytes())));
                 let bytes = self.extent(bytes);
                 let (pointer, _) = self.heap_alloc(bytes)?;
                 self.bind_buffer(name, decl, pointer)
             }
         }
+    }
+
+    /// `t = T.allocate_const([1, 2, 3], "int32", [3])`: a buffer in read-only data.
+    pub(super) fn constant_buffer(&mut self, name: &Name, call: &Expr) -> Res<()> {
+        let tensor = parse_const_buffer(call)
+            .map_err(|fault| unsupported(call.span, format!("`T.allocate_const`: {}", fault.0)))?;
+        let decl = BufferDecl {
+            shape: tensor
+                .shape
+                .iter()
+                .map(|&dim| Expr::int(dim as i128))
+                .collect(),
+            dtype: tensor.dtype,
+            strides: None,
+            elem_offset: None,
+            data: None,
+        };
+        let pointer = self.constant(&tensor.data)?;
+        self.bind_buffer(name, &decl, pointer)
     }
 
     /// The pointer to the first element of a buffer.
@@ -198,8 +227,13 @@ impl Lower<'_, '_> {
             add: 0,
             natural: true,
         };
-        for (idx, &stride) in index.iter().zip(&buffer.strides) {
+        for (axis, (idx, &stride)) in index.iter().zip(&buffer.strides).enumerate() {
             let position = self.index(idx)?;
+            if self.checked.is_some()
+                && let Some(&extent) = buffer.shape.get(axis)
+            {
+                self.check_index(position, extent);
+            }
             let stride = match stride {
                 Extent::Const(value) => Index {
                     run: None,
@@ -220,6 +254,17 @@ impl Lower<'_, '_> {
             sum.add = sum.add.wrapping_add(term.add);
         }
         Ok(sum)
+    }
+
+    fn check_index(&mut self, position: Index, extent: Extent) {
+        if let (None, Extent::Const(extent)) = (position.run, extent)
+            && (0..extent).contains(&position.add)
+        {
+            return;
+        }
+        let value = self.index_value(position);
+        let bound = self.extent(extent);
+        self.check_below(value, bound);
     }
 
     /// The address of an element: a register and a displacement.

@@ -6,10 +6,13 @@
 
 mod block;
 mod buffer;
+mod call;
 mod nest;
 mod parallel;
 mod stmt;
 mod walk;
+
+use std::rc::Rc;
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{Function, Type, Value};
@@ -147,12 +150,14 @@ fn collect_names(expr: &Expr, found: &mut dyn FnMut(&Name)) {
 /// Declares the symbol of a prim_func.
 pub fn declare(asm: &mut Assembler, func: &Func) -> Res<FuncId> {
     let sig = prim_sig(func)?;
-    asm.declare(
+    let id = asm.declare(
         &format!("irc.{}", func.name),
         Linkage::Local,
         &sig.types(),
         &[I32],
-    )
+    )?;
+    asm.prims.insert(func.name.clone(), (id, Rc::new(sig)));
+    Ok(id)
 }
 
 /// Lowers a prim_func into the object.
@@ -168,6 +173,10 @@ pub fn lower(asm: &mut Assembler, func: &Func, cpu: Cpu) -> Result<(), Diagnosti
     let mut cx = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut body, &mut cx);
     let mut lower = Lower::new(asm, builder, cpu, &format!("irc.{}", func.name));
+    lower.checked = func
+        .attr("irc.checked")
+        .and_then(Expr::as_str)
+        .map(str::to_owned);
     let values: Vec<Value> = lower.b.block_params(lower.entry).to_vec();
     let (args, dims) = values.split_at(sig.params.len());
     for (name, &v) in sig.dims.iter().zip(dims) {

@@ -164,6 +164,7 @@ impl Lower<'_, '_> {
         let builder = FunctionBuilder::new(&mut func, &mut cx);
         let mut lower = Lower::new(self.asm, builder, self.cpu, &self.symbol);
         lower.in_parallel = true;
+        lower.checked = self.checked.clone();
         lower.b.set_srcloc(here);
         let params: Vec<Value> = lower.b.block_params(lower.entry).to_vec();
         let loaded: Vec<Value> = types

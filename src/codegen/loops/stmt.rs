@@ -147,6 +147,7 @@ impl Lower<'_, '_> {
                     let registers = walk::has_constant_indices(rest, name, self.constant_names());
                     return self.alloc_buffer(name, &decl, registers);
                 }
+                "T.allocate_const" => return self.constant_buffer(name, value),
                 "T.decl_buffer" => return self.decl_buffer(name, value),
                 "T.match_buffer" => return self.match_buffer(name, value),
                 "T.axis.spatial" | "T.axis.S" | "T.axis.reduce" | "T.axis.R" | "T.axis.scan"
@@ -310,6 +311,7 @@ impl Lower<'_, '_> {
             "T.break_loop" => self.jump_out(&Stmt::new(StmtKind::Break)),
             "T.continue_loop" => self.jump_out(&Stmt::new(StmtKind::Continue)),
             "T.call_extern" | "T.call_pure_extern" => self.call_extern(args, expr.span).map(|_| ()),
+            path if self.call_prim(path, args, expr.span)? => Ok(()),
             _ => self.expr(expr).map(|_| ()),
         }
     }

@@ -7,6 +7,7 @@
 pub(super) mod contract;
 pub(super) mod element;
 pub(super) mod gather;
+pub(super) mod image;
 pub(super) mod layout;
 pub(super) mod make;
 pub(super) mod num;

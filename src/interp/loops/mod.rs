@@ -6,12 +6,15 @@
 
 mod block;
 mod call;
+mod callee;
 mod expr;
 mod machine;
 mod scalar;
 mod stmt;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use irc_syntax::{DType, Expr, ExprKind, Func, Name, StmtKind};
 
@@ -36,6 +39,15 @@ struct Compiler {
     scope: BTreeMap<Name, Place>,
     n_slots: usize,
     n_buffers: usize,
+    others: Rc<Others>,
+}
+
+/// The prim_funcs that one may call.
+#[derive(Default)]
+struct Others {
+    funcs: Vec<Func>,
+    /// Those compiled so far; `None` while one is being compiled.
+    compiled: RefCell<BTreeMap<Name, Option<Rc<callee::Callee>>>>,
 }
 
 impl Compiler {
@@ -73,6 +85,15 @@ impl Compiler {
 /// Runs a prim_func. `args` are its parameters in order, scalars as tensors of rank 0; results are passed in with any
 /// content. Gives the buffers back, in the order of the parameters.
 pub fn run_prim_func(func: &Func, args: &[Tensor]) -> Result<Vec<Tensor>, RunError> {
+    run_prim_func_of(&[], func, args)
+}
+
+/// The same for one that may call others.
+pub(crate) fn run_prim_func_of(
+    others: &[Func],
+    func: &Func,
+    args: &[Tensor],
+) -> Result<Vec<Tensor>, RunError> {
     if func.params.len() != args.len() {
         let message = format!(
             "`{}` takes {} arguments, not {}",
@@ -82,7 +103,14 @@ pub fn run_prim_func(func: &Func, args: &[Tensor]) -> Result<Vec<Tensor>, RunErr
         );
         return Err(RunError::type_error(message).at(func.name_span));
     }
-    let mut compiler = Compiler::default();
+    let others = Others {
+        funcs: others.to_vec(),
+        ..Others::default()
+    };
+    let mut compiler = Compiler {
+        others: Rc::new(others),
+        ..Compiler::default()
+    };
     let mut symbols = Symbols::default();
     symbols.declared(func);
     for (param, arg) in func.params.iter().zip(args) {
@@ -130,7 +158,8 @@ pub fn run_prim_func(func: &Func, args: &[Tensor]) -> Result<Vec<Tensor>, RunErr
     for (slot, value) in symbol_slots {
         machine.slots[slot] = value as u64;
     }
-    run(&mut machine, &buffers, &checks, &body)?;
+    let ran = run(&mut machine, &buffers, &checks, &body);
+    ran.map_err(|error| callee::checked_error(func, error))?;
     buffers
         .iter()
         .map(|(buffer, arg, _)| take_back(&machine, *buffer, arg))

@@ -7,6 +7,7 @@ use super::machine::{Machine, Ran, Stop, View};
 use super::scalar::{store_float, store_int};
 use super::{Compiler, Place, shape_of};
 use crate::interp::RunError;
+use crate::tensor::parse_const_buffer;
 
 /// Compiled statements.
 pub(super) type Run = Box<dyn Fn(&mut Machine) -> Ran>;
@@ -145,6 +146,7 @@ impl Compiler {
                 Some(inner) if inner.as_call().is_some() => self.effect(inner),
                 _ => Ok(None),
             },
+            path if self.can_call(path) => self.call_other(path, expr).map(Some),
             _ => {
                 let code = self.expr(expr)?.into_float();
                 Ok(Some(Box::new(move |m| code(m).map(drop))))
@@ -178,6 +180,7 @@ impl Compiler {
                 "alloc_buffer" | "sblock_alloc_buffer" | "alloc_local" | "alloc_shared" => {
                     return self.allocate(name, value).map(Some);
                 }
+                "allocate_const" => return self.constant(name, value).map(Some),
                 "decl_buffer" => return self.view(name, value).map(Some),
                 // A handle's buffer is there already.
                 "match_buffer" if self.scope.contains_key(name) => return Ok(None),
@@ -291,7 +294,7 @@ impl Compiler {
         })
     }
 
-    fn decl_dtype(&self, call: &Expr, at: usize) -> Result<DType, RunError> {
+    pub(super) fn decl_dtype(&self, call: &Expr, at: usize) -> Result<DType, RunError> {
         match call.keyword("dtype").or_else(|| call.positional().nth(at)) {
             Some(expr) => expr
                 .as_str()
@@ -309,6 +312,14 @@ impl Compiler {
             let dims = dims.iter().map(|dim| dim(m)).collect::<Ran<_>>()?;
             m.allocate(buffer, dtype, dims)
         }))
+    }
+
+    /// `t = T.allocate_const([1, 2, 3], "int32", [3])`
+    fn constant(&mut self, name: &Name, call: &Expr) -> Result<Run, RunError> {
+        let tensor =
+            parse_const_buffer(call).map_err(|fault| RunError::from(fault).at(call.span))?;
+        let buffer = self.new_buffer(name, tensor.dtype);
+        Ok(Box::new(move |m| m.load(buffer, &tensor)))
     }
 
     /// `T.decl_buffer(shape, dtype, data=A.data, strides=…, elem_offset=…)` and `T.match_buffer(A[lo:hi, …], …)`.
@@ -520,7 +531,7 @@ fn evaluate(index: &[IntCode], machine: &Machine) -> Ran<([i64; 8], usize)> {
 }
 
 /// The dtype of `T.int32`, `T.let[T.int32]`.
-fn scalar_type(ty: &Expr) -> Option<DType> {
+pub(super) fn scalar_type(ty: &Expr) -> Option<DType> {
     match &ty.kind {
         ExprKind::Index { index, .. } => scalar_type(index.first()?),
         ExprKind::Call { func, .. } => scalar_type(func),

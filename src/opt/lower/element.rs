@@ -30,7 +30,7 @@ pub(super) fn is_inline(prim: Prim) -> bool {
         Prim::ConvTranspose(_) | Prim::Nonzero | Prim::Unique | Prim::ShapeOf | Prim::Shape => {
             false
         }
-        Prim::Text(_) => false,
+        Prim::Text(_) | Prim::DecodeImage => false,
         Prim::TensorToShape | Prim::MatchCast | Prim::CallTir | Prim::CallTirInplace => false,
         Prim::CallDpsPacked | Prim::CallPurePacked | Prim::CallPacked => false,
         Prim::WhileLoop | Prim::Sequence | Prim::SeqInsert | Prim::SeqErase | Prim::SeqAt => false,
