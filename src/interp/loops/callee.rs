@@ -4,13 +4,16 @@
 
 use std::rc::Rc;
 
-use irc_syntax::{Expr, ExprKind, Func, Name};
+use irc_syntax::{DType, Expr, ExprKind, Func, Name};
 
 use super::expr::{Code, FloatCode, IntCode};
 use super::machine::{Machine, Ran, Stop};
 use super::stmt::{Run, scalar_type};
-use super::{Compiler, buffer_type};
+use super::{Compiler, Others, buffer_type};
 use crate::interp::RunError;
+
+/// How deep calls go, so that one that never ends is an error.
+const MAX_DEPTH: usize = 64;
 
 /// What a parameter of a compiled function is.
 enum Slot {
@@ -32,7 +35,7 @@ pub(super) struct Callee {
     n_slots: usize,
     n_buffers: usize,
     body: Run,
-    func: Func,
+    func: &'static Func,
 }
 
 enum Arg {
@@ -55,40 +58,40 @@ impl Compiler {
         self.find_other(path).is_some()
     }
 
-    fn find_other(&self, path: &str) -> Option<&Func> {
+    fn find_other(&self, path: &str) -> Option<&'static Func> {
         let name = path.strip_prefix("cls.").unwrap_or(path);
         self.others.funcs.iter().find(|func| *func.name == *name)
     }
 
-    /// `f(A, B, n)`
+    /// `f(A, B, n)`; the function is compiled when it is first called.
     pub(super) fn call_other(&mut self, path: &str, expr: &Expr) -> Result<Run, RunError> {
         let func = self
             .find_other(path)
-            .cloned()
             .ok_or_else(|| RunError::type_error(format!("there is no prim_func `{path}`")))?;
-        let callee = self.callee(&func)?;
         let given: Vec<&Expr> = expr.positional().collect();
-        if given.len() != callee.slots.len() {
-            let message = format!("`{path}` takes {} values", callee.slots.len());
+        if given.len() != func.params.len() {
+            let message = format!("`{path}` takes {} values", func.params.len());
             return Err(RunError::type_error(message).at(expr.span));
         }
         let mut args = Vec::new();
-        for ((arg, slot), param) in given.into_iter().zip(&callee.slots).zip(&func.params) {
-            args.push(match slot {
-                Slot::Buffer(..) => Arg::Buffer(self.buffer(arg)?.0),
-                Slot::Scalar(_) => {
-                    let dtype = param.ty.as_ref().and_then(scalar_type);
-                    let value = self.expr(arg)?;
-                    let dtype = dtype.unwrap_or(value.dtype);
-                    match value.cast(dtype).code {
-                        Code::Int(code) => Arg::Int(code),
-                        Code::Float(code) => Arg::Float(code),
-                    }
-                }
+        for (arg, param) in given.into_iter().zip(&func.params) {
+            if buffer_type(func, &param.name, param.ty.as_ref()).is_some() {
+                args.push(Arg::Buffer(self.buffer(arg)?.0));
+                continue;
+            }
+            let value = self.expr(arg)?;
+            let dtype = param.ty.as_ref().and_then(scalar_type);
+            let dtype = dtype.unwrap_or(value.dtype);
+            args.push(match value.cast(dtype).code {
+                Code::Int(code) => Arg::Int(code),
+                Code::Float(code) => Arg::Float(code),
             });
         }
-        let span = expr.span;
+        // What is compiled is kept there, this closure too.
+        let (others, span) = (Rc::downgrade(&self.others), expr.span);
         Ok(Box::new(move |m| {
+            let gone = || RunError::runtime_error("the functions to call are gone");
+            let callee = others.upgrade().ok_or_else(gone)?.callee(func)?;
             callee.run(m, &args).map_err(|stop| match stop {
                 Stop::Fault(error) => Stop::from(error.at(span)),
                 other => other,
@@ -96,30 +99,7 @@ impl Compiler {
         }))
     }
 
-    fn callee(&self, func: &Func) -> Result<Rc<Callee>, RunError> {
-        match self.others.compiled.borrow().get(&func.name) {
-            Some(Some(callee)) => return Ok(callee.clone()),
-            Some(None) => {
-                let message = format!("`{}` calls itself", func.name);
-                return Err(RunError::type_error(message).at(func.name_span));
-            }
-            None => {}
-        }
-        let known = |callee| {
-            let mut compiled = self.others.compiled.borrow_mut();
-            compiled.insert(func.name.clone(), callee);
-        };
-        known(None);
-        let mut inner = Compiler {
-            others: self.others.clone(),
-            ..Compiler::default()
-        };
-        let callee = Rc::new(inner.compile_callee(func)?);
-        known(Some(callee.clone()));
-        Ok(callee)
-    }
-
-    fn compile_callee(&mut self, func: &Func) -> Result<Callee, RunError> {
+    fn compile_callee(&mut self, func: &'static Func) -> Result<Callee, RunError> {
         let untyped = |name: &Name| RunError::type_error(format!("`{name}` has no known type"));
         let mut slots = Vec::new();
         for param in &func.params {
@@ -136,7 +116,7 @@ impl Compiler {
                     };
                     extents.push(match sym {
                         Some(sym) if !self.scope.contains_key(&sym) => {
-                            Extent::Symbol(self.slot(&sym, irc_syntax::DType::I64))
+                            Extent::Symbol(self.slot(&sym, DType::I64))
                         }
                         _ => Extent::Equal(self.expr(expr)?.into_int()),
                     });
@@ -154,15 +134,36 @@ impl Compiler {
             n_slots: self.n_slots,
             n_buffers: self.n_buffers,
             body,
-            func: func.clone(),
+            func,
         })
+    }
+}
+
+impl Others {
+    fn callee(self: &Rc<Self>, func: &'static Func) -> Result<Rc<Callee>, RunError> {
+        if let Some(callee) = self.compiled.borrow().get(&func.name) {
+            return Ok(callee.clone());
+        }
+        let mut compiler = Compiler {
+            others: self.clone(),
+            ..Compiler::default()
+        };
+        let callee = Rc::new(compiler.compile_callee(func)?);
+        let mut compiled = self.compiled.borrow_mut();
+        compiled.insert(func.name.clone(), callee.clone());
+        Ok(callee)
     }
 }
 
 impl Callee {
     fn run(&self, m: &mut Machine, args: &[Arg]) -> Ran {
         let n_storage = m.storage.len();
+        if m.depth == MAX_DEPTH {
+            let message = format!("`{}` is called too deeply", self.func.name);
+            return Err(RunError::runtime_error(message).into());
+        }
         let mut inner = Machine {
+            depth: m.depth + 1,
             slots: vec![0; self.n_slots],
             views: vec![None; self.n_buffers],
             storage: Vec::new(),
@@ -201,7 +202,7 @@ impl Callee {
         m.storage.truncate(n_storage);
         match ran {
             Ok(()) | Err(Stop::Return) => Ok(()),
-            Err(Stop::Fault(error)) => Err(checked_error(&self.func, *error).into()),
+            Err(Stop::Fault(error)) => Err(checked_error(self.func, *error).into()),
             Err(stop @ (Stop::Break | Stop::Continue)) => Err(stop),
         }
     }

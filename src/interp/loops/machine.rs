@@ -49,6 +49,8 @@ pub(super) struct Machine {
     pub(super) views: Vec<Option<View>>,
     /// Bytes.
     pub(super) storage: Vec<Vec<u8>>,
+    /// How many calls are around the function that runs.
+    pub(super) depth: usize,
 }
 
 impl Machine {

@@ -45,9 +45,9 @@ struct Compiler {
 /// The prim_funcs that one may call.
 #[derive(Default)]
 struct Others {
-    funcs: Vec<Func>,
-    /// Those compiled so far; `None` while one is being compiled.
-    compiled: RefCell<BTreeMap<Name, Option<Rc<callee::Callee>>>>,
+    funcs: &'static [Func],
+    /// Those compiled so far.
+    compiled: RefCell<BTreeMap<Name, Rc<callee::Callee>>>,
 }
 
 impl Compiler {
@@ -88,9 +88,9 @@ pub fn run_prim_func(func: &Func, args: &[Tensor]) -> Result<Vec<Tensor>, RunErr
     run_prim_func_of(&[], func, args)
 }
 
-/// The same for one that may call others.
+/// The same for one that may call others: functions of the library, since a call is compiled when it is first made.
 pub(crate) fn run_prim_func_of(
-    others: &[Func],
+    others: &'static [Func],
     func: &Func,
     args: &[Tensor],
 ) -> Result<Vec<Tensor>, RunError> {
@@ -104,7 +104,7 @@ pub(crate) fn run_prim_func_of(
         return Err(RunError::type_error(message).at(func.name_span));
     }
     let others = Others {
-        funcs: others.to_vec(),
+        funcs: others,
         ..Others::default()
     };
     let mut compiler = Compiler {
@@ -143,6 +143,7 @@ pub(crate) fn run_prim_func_of(
         slots: vec![0; compiler.n_slots],
         views: vec![None; compiler.n_buffers],
         storage: Vec::new(),
+        depth: 0,
     };
     for (param, arg) in func.params.iter().zip(args) {
         match compiler.scope.get(&param.name) {
