@@ -311,6 +311,7 @@ fn import(
     if !cx.diags.is_empty() {
         return Err(Fault::from(cx.diags));
     }
+    opt::hoist_constants::hoist_tables(&mut program.module, &mut cx);
     Ok(program)
 }
 

@@ -3,8 +3,9 @@
 //! Graph functions are walked in order; each binding's type is that of its value, narrowed by its annotation. An
 //! extent that an annotation states and that cannot be decided is a fact from there on, checked at run time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use irc_syntax::uses::for_each_expr;
 use irc_syntax::{
     DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Span, Stmt, StmtKind,
 };
@@ -23,15 +24,14 @@ use crate::shape::Dim;
 /// Checks a module: the types of its names, and every fault in it, by place.
 pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
     let mut faults = Vec::new();
-    let signatures = signatures(module, &mut faults);
+    let mut signatures = signatures(module, &mut faults);
     let outer = symbols_of_prelude(module);
     let lost = module
         .items
         .iter()
         .any(|item| matches!(item, Item::Stmt(stmt) if stmt.kind == StmtKind::Error));
     let mut info = Info::default();
-    for item in &module.items {
-        let Item::Func(func) = item else { continue };
+    for func in in_order(module) {
         let Some(signature) = signatures.get(&func.name) else {
             continue;
         };
@@ -45,6 +45,15 @@ pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
             }
             FuncKind::Loops => loops::check(func, signature, &outer, &mut faults),
         };
+        // What is not annotated is what the body gives.
+        let unstated = signatures
+            .get_mut(&func.name)
+            .filter(|own| own.ret.is_none());
+        if let (Some(own), Some(ret)) = (unstated, &found.ret)
+            && !matches!(ret, Type::Error | Type::Any)
+        {
+            own.ret = Some(ret.clone());
+        }
         info.funcs.entry(func.name.clone()).or_insert(found);
     }
     let place = |fault: &Diagnostic| {
@@ -55,6 +64,35 @@ pub fn check(module: &Module, lib: &Library) -> (Info, Vec<Diagnostic>) {
     };
     faults.sort_by_key(place);
     (info, faults)
+}
+
+/// The functions as written, but those without an annotated result before the functions that call them.
+fn in_order(module: &Module) -> Vec<&Func> {
+    let mut order = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut open: Vec<(&Func, bool)> = module.funcs().map(|func| (func, false)).collect();
+    open.reverse();
+    while let Some((func, callees_done)) = open.pop() {
+        if callees_done {
+            order.push(func);
+            continue;
+        }
+        // The place in the text tells two functions of one name apart; both are walked.
+        if !seen.insert(std::ptr::from_ref(func)) {
+            continue;
+        }
+        open.push((func, true));
+        let mut called = BTreeSet::new();
+        for_each_expr(&func.body, &mut |expr| {
+            let path = expr.as_path();
+            called.extend(path.and_then(|path| path.strip_prefix("cls.").map(Name::from)));
+        });
+        let unstated = module.funcs().filter(|callee| {
+            callee.kind == FuncKind::Graph && callee.ret.is_none() && called.contains(&callee.name)
+        });
+        open.extend(unstated.map(|callee| (callee, false)));
+    }
+    order
 }
 
 /// Whether a statement of a body did not parse.

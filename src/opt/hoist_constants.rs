@@ -18,6 +18,9 @@ use crate::check::{Type, type_to_expr};
 use crate::shape::Dim;
 use crate::tensor::{Tensor, parse_const};
 
+/// Constants of an imported text have at most this many elements; the others are weights.
+const MAX_IN_TEXT: usize = 1024;
+
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "hoist_constants",
@@ -68,6 +71,41 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         }
     }
     Changed::from(changed)
+}
+
+/// Makes weights of the constants of numbers that are bound by a name of their own and are too large for the text.
+pub fn hoist_tables(module: &mut Module, cx: &mut PassCx) {
+    for func in module.funcs_mut() {
+        if func.kind != FuncKind::Graph || func.is_private() {
+            continue;
+        }
+        let mut made = Vec::new();
+        func.body.retain(|stmt| {
+            let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+                return true;
+            };
+            let args = value.as_call().filter(|(path, _)| path == "R.const");
+            let tensor = args.and_then(|(_, args)| parse_const(args).ok());
+            let tensor =
+                tensor.filter(|tensor| tensor.len() > MAX_IN_TEXT && tensor.strings.is_none());
+            let (Some(name), Some(tensor)) = (target.as_name(), tensor) else {
+                return true;
+            };
+            made.push((name.clone(), tensor));
+            false
+        });
+        if made.is_empty() {
+            continue;
+        }
+        let info = cx.info.funcs.get(&func.name);
+        let num_input = info.map_or(func.params.len(), |info| info.num_input);
+        set_num_input(func, num_input.min(func.params.len()));
+        for (name, tensor) in made {
+            let ty = type_to_expr(&type_of(&tensor));
+            func.params.push(Param::new(&name, ty));
+            cx.weights.insert(name.as_str(), tensor);
+        }
+    }
 }
 
 /// The type of a value of known content.

@@ -10,6 +10,17 @@ use crate::check::types::{TensorType, Type};
 use crate::library::Template;
 use crate::shape::Dim;
 
+/// Constants of more elements get a name.
+const MAX_REPEATED: usize = 1024;
+
+/// The number of numbers in nested lists.
+fn members(value: &Value) -> usize {
+    match value {
+        Value::List(items) | Value::Tuple(items) => items.iter().map(members).sum(),
+        _ => 1,
+    }
+}
+
 impl<'a> Machine<'_, 'a> {
     /// A call of a primitive: emitted as a binding, or computed where its content is known.
     pub(super) fn emit_prim(
@@ -127,6 +138,11 @@ impl<'a> Machine<'_, 'a> {
         let call = call.at(self.span);
         let bound = prim::bind(Prim::Const, &call).map_err(Box::new)?;
         let ty = prim::infer(&bound, &mut self.inner()).map_err(Box::new)?;
+        // A table is written once, however often it is read.
+        if members(value) > MAX_REPEATED {
+            let base = format!("{}_table", frame.prefix);
+            return Ok(self.bind(&base, call, ty));
+        }
         Ok(Value::Expr(call, ty))
     }
 
