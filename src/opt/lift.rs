@@ -19,11 +19,13 @@ use irc_syntax::{
 };
 
 use super::legalize::MadeFuncs;
+use super::lift_ranks::operands;
+use super::normalize::is_attribute_call;
 use super::{Changed, Pass, PassCx, dead_code, graph};
 use crate::check::expand::{Depth, Expander, Expansion};
 use crate::check::prim::{self, Prim, Scope};
 use crate::check::stage::Level;
-use crate::check::{self, FuncScope, Type};
+use crate::check::{self, FuncInfo, FuncScope, Type};
 use crate::interp::{Value, eval_prim};
 use crate::tensor::{Tensor, parse_const, print_const};
 
@@ -58,7 +60,13 @@ pub fn run_imported(
     let mut changed = false;
     let mut made = MadeFuncs::new(module);
     for func in module.funcs_mut() {
-        if func.kind != FuncKind::Graph || !has_onnx(&func.body) {
+        let is_wanted = has_onnx(&func.body)
+            || cx
+                .info
+                .funcs
+                .get(&func.name)
+                .is_some_and(|info| computes_unranked(&func.body, info));
+        if func.kind != FuncKind::Graph || !is_wanted {
             continue;
         }
         let info = heads.funcs.get(&func.name).cloned().unwrap_or_default();
@@ -116,6 +124,23 @@ fn has_onnx(stmts: &[Stmt]) -> bool {
         || stmts
             .iter()
             .any(|stmt| matches!(stmt.kind, StmtKind::Func(_)))
+}
+
+/// Whether an operator computes with a value whose rank is not known.
+fn computes_unranked(stmts: &[Stmt], info: &FuncInfo) -> bool {
+    let is_unranked = |name: &Name| {
+        let ty = info.vars.get(name).and_then(Type::as_tensor);
+        ty.is_some_and(|ty| ty.ndim.is_none() && ty.dtype.is_some())
+    };
+    let mut found = false;
+    for_each_expr(stmts, &mut |expr| {
+        let computes = expr.as_call().is_some_and(|(path, _)| {
+            let is_operator = Prim::find(&path).is_none_or(Prim::is_plain);
+            is_operator && path.starts_with("R.") && !is_attribute_call(&path)
+        });
+        found |= computes && operands(expr).into_iter().any(is_unranked);
+    });
+    found
 }
 
 pub(super) struct Lift<'a> {

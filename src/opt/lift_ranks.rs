@@ -8,6 +8,7 @@
 //! An operator is typed for one rank, so the value is looked at first: a choice by its rank, whose branches give it a
 //! type. What then follows moves into the branches as with any choice (`lift_branches`). The same is done by the length of
 //! a vector of integers where that has to be known: it is the rank of a shape. What an operator can do without is left alone.
+//! A Squeeze of all axes of extent 1 is a choice by each extent that may be 1.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,12 +16,16 @@ use irc_syntax::uses::substitute_stmt;
 use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind, Trivia};
 
 use super::lift::Lift;
+use super::tail;
 use crate::check::prim::Scope;
 use crate::check::{TensorType, Type};
 use crate::shape::Dim;
 
 /// Ranks that are told apart; a value of more axes is an error at run time.
 const MAX_RANK: usize = 8;
+
+/// Extents that a Squeeze chooses by; of more, none may be 1.
+const MAX_OPEN: usize = 3;
 
 /// An operand of which too little is known.
 struct Unknown {
@@ -39,6 +44,10 @@ impl Lift<'_> {
         queue: &mut VecDeque<Stmt>,
         out: &mut Vec<Stmt>,
     ) {
+        if let Some(choice) = self.open_squeeze(&stmt, queue) {
+            choice.into_iter().rev().for_each(|s| queue.push_front(s));
+            return;
+        }
         let Some(unknown) = self.unknown_operand(&stmt) else {
             self.single(stmt, out);
             return;
@@ -200,8 +209,81 @@ impl Lift<'_> {
     }
 }
 
+/// What goes on after a Squeeze of the extents that are 1 is repeated for each choice of them.
+impl Lift<'_> {
+    /// A Squeeze of all axes of extent 1 as a choice by the extents that may be 1 or not.
+    fn open_squeeze(&mut self, stmt: &Stmt, queue: &VecDeque<Stmt>) -> Option<Vec<Stmt>> {
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            return None;
+        };
+        let target = target.as_name()?;
+        let mut operands = value.positional();
+        if !value.is_call_of("onnx.Squeeze") || value.keyword("axes").is_some() {
+            return None;
+        }
+        let (Some(x), None) = (operands.next().and_then(Expr::as_name), operands.next()) else {
+            return None;
+        };
+        let dims = self.scope.var(x)?.as_tensor()?.shape.clone()?;
+        let one = Dim::int(1);
+        let (mut ones, mut open) = (Vec::new(), Vec::new());
+        for (axis, dim) in dims.into_iter().enumerate() {
+            match self.scope.info.facts.prove_eq(&dim, &one) {
+                Some(true) => ones.push(axis),
+                Some(false) => {}
+                None => open.push((axis, dim)),
+            }
+        }
+        let cost = (8 * tail::count(queue.iter())) << open.len().min(MAX_OPEN);
+        if open.is_empty() || open.len() > MAX_OPEN || cost > self.budget {
+            return None;
+        }
+        Some(self.squeezed((target, x), &open, ones))
+    }
+
+    /// Binds `target` to `x` without the axes in `ones` and those of `open` whose extent is 1.
+    fn squeezed(
+        &mut self,
+        (target, x): (&Name, &Name),
+        open: &[(usize, Dim)],
+        ones: Vec<usize>,
+    ) -> Vec<Stmt> {
+        let Some(((axis, dim), rest)) = open.split_first() else {
+            let own = self.names.fresh(target);
+            let axes = ones.iter().map(|axis| Expr::int(*axis as i128));
+            let value = if ones.is_empty() {
+                Expr::name(x)
+            } else {
+                Expr::call("R.squeeze", [Expr::name(x)]).with("axis", Expr::list(axes))
+            };
+            return vec![Stmt::bind(&own, value), Stmt::bind(target, Expr::name(own))];
+        };
+        let [vector, extent, is_one] = ["extents", "extent", "is_one"]
+            .map(|part| self.names.fresh(&format!("{target}_{part}")));
+        let shape = Expr::call("R.shape", [Expr::list([dim.to_expr()])]);
+        let scalar = Expr::call("R.shape", [Expr::list([])]);
+        let one = Expr::call("R.const", [Expr::int(1), Expr::str("int64")]);
+        let with = [ones.as_slice(), &[*axis]].concat();
+        let choice = StmtKind::If {
+            cond: Expr::name(&is_one),
+            then: self.squeezed((target, x), rest, with),
+            orelse: self.squeezed((target, x), rest, ones),
+            else_trivia: Trivia::default(),
+        };
+        vec![
+            Stmt::bind(&vector, Expr::call("R.shape_to_tensor", [shape])),
+            Stmt::bind(
+                &extent,
+                Expr::call("R.reshape", [Expr::name(vector), scalar]),
+            ),
+            Stmt::bind(&is_one, Expr::call("R.equal", [Expr::name(extent), one])),
+            Stmt::new(choice),
+        ]
+    }
+}
+
 /// The names among the operands of a call, those in tuples included.
-fn operands(value: &Expr) -> Vec<&Name> {
+pub(super) fn operands(value: &Expr) -> Vec<&Name> {
     let mut names = Vec::new();
     for arg in value.positional() {
         match &arg.kind {

@@ -156,8 +156,8 @@ pub fn bound(stmts: &[Stmt]) -> BTreeSet<Name> {
 }
 
 /// How many statements there are, nested ones included.
-pub fn count(stmts: &[Stmt]) -> usize {
-    let inner = stmts.iter().map(|stmt| match &stmt.kind {
+pub fn count<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> usize {
+    let inner = stmts.into_iter().map(|stmt| match &stmt.kind {
         StmtKind::If { then, orelse, .. } => 1 + count(then) + count(orelse),
         StmtKind::Func(func) => 1 + count(&func.body),
         _ => 1,

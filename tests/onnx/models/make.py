@@ -62,6 +62,8 @@ def main():
     save("if_wrong", [node("If", ["c"], ["y"], then_branch=squeezed, else_branch=flat), node("Concat", ["y", "y"], ["z"], axis=1)],
          [value("c", [1], BOOL), value("x", [2, 1, 3])], [value("z", None)],
          [constant("one", np.int64([1])), constant("six", np.int64([6]))])
+    save("squeeze_open", [node("Squeeze", ["x"], ["s"]), node("Exp", ["s"], ["e"]), node("ReduceSum", ["e"], ["r"], keepdims=0)],
+         [value("x", ["n", 1, 3])], [value("e", None), value("r", None)])
     save("ranks", [node("SequenceAt", ["s", "i"], ["e"]), node("ReduceSum", ["e", "axis"], ["r"], keepdims=0)],
          [helper.make_tensor_sequence_value_info("s", FLOAT, None), value("i", [], INT64)], [value("r", None)],
          [constant("axis", np.int64([6]))])
