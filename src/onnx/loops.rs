@@ -260,11 +260,8 @@ impl<'m, 'a> Importer<'m, 'a> {
         let at = describe(site.node);
         let batched = site.version < 9;
         let mut given = inputs.iter();
-        if batched && given.next().is_some_and(Option::is_some) {
-            return Err(Failure::unsupported(format!(
-                "{at} has lengths of its sequences, which is not supported"
-            )));
-        }
+        let lengths = if batched { given.next() } else { None };
+        let lengths = lengths.cloned().flatten();
         let given: Option<Vec<Name>> = given.cloned().collect();
         let given =
             given.ok_or_else(|| Failure::invalid(format!("{at} leaves out one of its inputs")))?;
@@ -295,7 +292,7 @@ impl<'m, 'a> Importer<'m, 'a> {
             out_backward: ints("scan_output_directions"),
         };
         if !batched {
-            return self.scan_once(site, &scan, &given, body);
+            return self.scan_once(site, &scan, &given, None, body);
         }
         // Each member of the batch is scanned by itself, and what comes out is stacked.
         let member = self.part(site, "member");
@@ -307,7 +304,13 @@ impl<'m, 'a> Importer<'m, 'a> {
             stmts.push(Stmt::bind(part.clone(), gather(site, name, index, 0)));
             parts.push(part);
         }
-        let results = self.scan_once(site, &scan, &parts, &mut stmts)?;
+        let length = lengths.map(|lengths| {
+            let length = self.part(site, "length");
+            let index = Expr::name(member.clone());
+            stmts.push(Stmt::bind(length.clone(), gather(site, &lengths, index, 0)));
+            length
+        });
+        let results = self.scan_once(site, &scan, &parts, length.as_ref(), &mut stmts)?;
         let Some(first) = given.first() else {
             return Ok(Vec::new());
         };
@@ -348,6 +351,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         site: Site<'_, 'm, 'a>,
         scan: &Scan<'m, 'a>,
         given: &[Name],
+        length: Option<&Name>,
         body: &mut Vec<Stmt>,
     ) -> Result<Vec<Expr>, Failure> {
         let (states, scanned) = given.split_at(scan.n_states);
@@ -368,12 +372,21 @@ impl<'m, 'a> Importer<'m, 'a> {
             if scan.backward.get(at) == Some(&1) {
                 let one = Expr::call("R.const", [Expr::int(1), Expr::str("int64")]);
                 let last = self.part(site, "last");
-                let call = Expr::call("R.subtract", [Expr::name(count.clone()), one]);
+                let end = length.unwrap_or(&count).clone();
+                let call = Expr::call("R.subtract", [Expr::name(end), one]);
                 stmts.push(Stmt::bind(last.clone(), call));
                 let from_end = self.part(site, "from_end");
                 let call = Expr::call("R.subtract", [Expr::name(last), index]);
                 stmts.push(Stmt::bind(from_end.clone(), call));
                 index = Expr::name(from_end);
+                if length.is_some() {
+                    // Behind the end of its sequence an iteration reads what it does not use.
+                    let zero = Expr::call("R.const", [Expr::int(0), Expr::str("int64")]);
+                    let inside = self.part(site, "inside");
+                    let call = Expr::call("R.maximum", [index, zero]);
+                    stmts.push(Stmt::bind(inside.clone(), call));
+                    index = Expr::name(inside);
+                }
             }
             let element = self.part(site, "element");
             stmts.push(Stmt::bind(
@@ -391,7 +404,10 @@ impl<'m, 'a> Importer<'m, 'a> {
                 states.len()
             )));
         }
-        let results = results.into_iter().map(Expr::name).collect();
+        let results = match length {
+            Some(length) => self.until(site, length, &params, results, &mut stmts),
+            None => results.into_iter().map(Expr::name).collect(),
+        };
         let initial = states.iter().cloned().map(Expr::name).collect();
         let bounds = (Expr::name(count), Expr::none());
         let names = self.call_loop(site, params, stmts, results, bounds, initial, body);
@@ -415,6 +431,33 @@ impl<'m, 'a> Importer<'m, 'a> {
             values.push(Expr::name(placed));
         }
         Ok(values)
+    }
+
+    /// What an iteration gives where a sequence may have ended: its states as they were, and no elements of outputs.
+    fn until(
+        &mut self,
+        site: Site<'_, 'm, 'a>,
+        length: &Name,
+        params: &[Name],
+        results: Vec<Name>,
+        stmts: &mut Vec<Stmt>,
+    ) -> Vec<Expr> {
+        let [iteration, states @ ..] = params else {
+            return Vec::new();
+        };
+        let goes_on = self.part(site, "goes_on");
+        let bounds = [iteration, length].map(|name| Expr::name(name.clone()));
+        stmts.push(Stmt::bind(goes_on.clone(), Expr::call("R.less", bounds)));
+        let mut held = Vec::with_capacity(results.len());
+        for (at, result) in results.into_iter().enumerate() {
+            let mut args = vec![Expr::name(goes_on.clone()), Expr::name(result)];
+            args.extend(states.get(at).cloned().map(Expr::name));
+            let value = self.part(site, "until");
+            let call = Expr::call("std.onnx_scan_until", args);
+            stmts.push(Stmt::bind(value.clone(), call));
+            held.push(Expr::name(value));
+        }
+        held
     }
 
     fn sequence_map(

@@ -80,6 +80,10 @@ def main():
     save("scan", [node("Scan", ["s0", "x"], ["s", "y"], num_scan_inputs=1, scan_input_axes=[1],
                        scan_input_directions=[1], scan_output_axes=[-1], scan_output_directions=[1], body=body)],
          [value("s0", [3]), value("x", [3, "n"])], [value("s", None), value("y", None)])
+    body = helper.make_graph([node("Add", ["s", "e"], ["t"]), node("Identity", ["t"], ["row"])],
+                             "body", [value("s", None), value("e", None)], [value("t", None), value("row", None)])
+    save("scan_lengths", [node("Scan", ["l", "s0", "x"], ["s", "y"], num_scan_inputs=1, directions=[1], body=body)],
+         [value("l", ["b"], INT64), value("s0", ["b", 2]), value("x", ["b", "t", 2])], [value("s", None), value("y", None)], opset=8)
     score = helper.make_graph([node("Add", ["scores", "bias"], ["raised"])], "score_mod",
                               [value("scores", None)], [value("raised", None)])
     save("flex_attention", [node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview", scale=0.5, score_mod=score)],
