@@ -247,7 +247,23 @@ impl Facts {
         if self.prove_eq(a, b) == Some(true) {
             return Some(a.clone());
         }
-        Some(Dim::max(a, b))
+        Some(self.broadcast_symbols(a, b))
+    }
+
+    /// The extent of two extents that may be 1, or equal: the larger, but 0 where one of them is 0 and the other 1.
+    /// An extent that was made so is taken apart again, so that merging the same extents once more changes nothing.
+    fn broadcast_symbols(&self, a: &Dim, b: &Dim) -> Dim {
+        let (mut larger, mut smaller) = merged_extents(a);
+        let (more_larger, more_smaller) = merged_extents(b);
+        larger.extend(more_larger);
+        smaller.extend(more_smaller);
+        smaller.retain(|dim| self.bounds(dim).lo.is_none_or(|lo| lo < 1));
+        let larger = Dim::max_of(larger);
+        if smaller.is_empty() {
+            return larger;
+        }
+        smaller.push(Dim::int(1));
+        larger * Dim::min_of(smaller)
     }
 
     fn rewrite(&self, dim: &Dim) -> Dim {
@@ -577,4 +593,23 @@ fn without_div(dim: &Dim) -> Dim {
         sum = sum + replaced.unwrap_or(term);
     }
     sum
+}
+
+/// What [`Facts::broadcast`] merged to an extent: those whose largest counts, and those that make it 0 where they are.
+fn merged_extents(dim: &Dim) -> (Vec<Dim>, Vec<Dim>) {
+    let one = Dim::int(1);
+    if let [(monomial, 1)] = dim.terms().as_slice() {
+        match monomial.as_slice() {
+            [(Atom::Max(larger), 1), (Atom::Min(smaller), 1)]
+            | [(Atom::Min(smaller), 1), (Atom::Max(larger), 1)]
+                if smaller.contains(&one) =>
+            {
+                let rest = smaller.iter().filter(|dim| **dim != one).cloned().collect();
+                return (larger.clone(), rest);
+            }
+            [(Atom::Max(larger), 1)] => return (larger.clone(), vec![dim.clone()]),
+            _ => {}
+        }
+    }
+    (vec![dim.clone()], vec![dim.clone()])
 }

@@ -97,6 +97,22 @@ fn broadcast_follows_the_rule() {
 }
 
 #[test]
+fn extents_of_0_and_1_broadcast_to_0() {
+    let facts = Facts::default();
+    let once = facts.broadcast(&n(), &m()).unwrap_or(i(-1));
+    let value = |at: [i64; 2]| {
+        let map = BTreeMap::from([(Name::from("n"), i(at[0])), (Name::from("m"), i(at[1]))]);
+        once.subst(&map)
+    };
+    assert_eq!(value([0, 1]), i(0));
+    assert_eq!(value([1, 0]), i(0));
+    assert_eq!(value([1, 7]), i(7));
+    assert_eq!(value([3, 3]), i(3));
+    assert_eq!(facts.broadcast(&once, &n()), Some(once.clone()));
+    assert_eq!(facts.broadcast(&m(), &once), Some(once));
+}
+
+#[test]
 fn substitution_simplifies() {
     let map = BTreeMap::from([(Name::from("n"), i(12))]);
     assert_eq!((n().floor_div(&i(5)) + m()).subst(&map), m() + 2);

@@ -265,6 +265,7 @@ impl<'a> Machine<'_, 'a> {
             scope: &mut *self.scope,
             types: &self.types,
             fresh: &mut self.fresh,
+            names: &mut *self.names,
         };
         let mut machine = Machine {
             lib: self.lib,

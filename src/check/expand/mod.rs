@@ -297,6 +297,7 @@ impl<'m, 'a> Machine<'m, 'a> {
             scope: &mut *self.scope,
             types: &self.types,
             fresh: &mut self.fresh,
+            names: &mut *self.names,
         }
     }
 
@@ -418,12 +419,24 @@ pub(super) struct Inner<'s> {
     scope: &'s mut dyn Scope,
     types: &'s BTreeMap<Name, Type>,
     fresh: &'s mut Vec<Name>,
+    names: &'s mut NameSupply,
 }
 
 impl Inner<'_> {
-    fn note(&mut self, dim: Dim) -> Dim {
-        self.fresh.extend(dim.as_sym().cloned());
-        dim
+    /// A new symbol of the scope, by a name that no binding of the expansion has or will have.
+    fn note(&mut self, base: &str, make: fn(&mut dyn Scope, &str) -> Dim) -> Dim {
+        loop {
+            let dim = make(&mut *self.scope, base);
+            let Some(name) = dim.as_sym() else {
+                return dim;
+            };
+            if self.names.is_taken(name) {
+                continue;
+            }
+            self.names.take(name);
+            self.fresh.push(name.clone());
+            return dim;
+        }
     }
 }
 
@@ -461,13 +474,11 @@ impl Scope for Inner<'_> {
     }
 
     fn fresh(&mut self, base: &str) -> Dim {
-        let dim = self.scope.fresh(base);
-        self.note(dim)
+        self.note(base, |scope, base| scope.fresh(base))
     }
 
     fn fresh_any_sign(&mut self, base: &str) -> Dim {
-        let dim = self.scope.fresh_any_sign(base);
-        self.note(dim)
+        self.note(base, |scope, base| scope.fresh_any_sign(base))
     }
 
     fn annotation(&mut self, expr: &Expr) -> Result<Type, Diagnostic> {

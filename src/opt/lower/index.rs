@@ -209,10 +209,20 @@ impl Read<'_, '_> {
 
     fn full(&mut self, dtype: DType) -> Result<Expr, Diagnostic> {
         let fill = operand(self.call, "fill_value");
-        match literal(&fill) {
-            Some(value) => Ok(constant(dtype, number(value, dtype))),
-            None => element(self.lower, self.block, &fill, &[]),
+        if let Some(value) = literal(&fill) {
+            return Ok(constant(dtype, number(value, dtype)));
         }
+        let tensor = fill.as_name().and_then(|name| self.lower.tensor(name).ok());
+        // A dim, such as `n` or `n + 1`, or a tensor of one element.
+        let (found, value) = match tensor {
+            None => (DType::I64, Dim::from_expr(&fill)?.to_expr()),
+            Some((found, _)) => (found, element(self.lower, self.block, &fill, &[])?),
+        };
+        Ok(if found == dtype {
+            value
+        } else {
+            t("Cast", [Expr::str(dtype.name()), value])
+        })
     }
 }
 
