@@ -11,10 +11,10 @@ use super::build::{
     add, ceil_div, guarded, less, min, mul, parallel, region, serial_from, vectorized,
 };
 use super::fuse_rows::fuse_rows;
-use super::nest::{Nest, Part, buffers_of, int_of, parts_of, replaced};
+use super::nest::{Buffers, Nest, Part, buffers_of, int_of, parts_of, replaced};
 use super::parallelize::{GRAIN, distribute, is_long, work_of};
 use super::tile::{Packing, Scope, tile};
-use super::vectorize::{Buffers, is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
+use super::vectorize::{is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
 
 /// Schedules a prim_func in block form. `weights` are the parameters that may be packed; gives how they are, so that
 /// callers pass them so. A function that is scheduled already stays as it is.
@@ -176,7 +176,9 @@ impl Auto<'_> {
         let [over] = nest.loops.as_slice() else {
             return None;
         };
-        if !is_kernel_code(&nest.body, self.buffers) || !is_contiguous(&nest.body, &over.var) {
+        if !is_kernel_code(&nest.body, self.buffers)
+            || !is_contiguous(&nest.body, &over.var, self.buffers)
+        {
             return None;
         }
         let lanes = 2 * self.target.lanes;

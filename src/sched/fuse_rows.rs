@@ -16,9 +16,9 @@ use irc_syntax::visit::walk_expr_mut;
 use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
 use super::Target;
-use super::nest::{Access, Loop, Nest, accesses, int_of, replaced};
+use super::nest::{Access, Buffers, Loop, Nest, accesses, int_of, replaced};
 use super::parallelize::{distribute, work_of};
-use super::vectorize::{Buffers, alloc_local, map_inside, reduce_row_inside};
+use super::vectorize::{alloc_local, map_inside, reduce_row_inside};
 
 /// The fused code, how many nests went into it, and the buffers that are declared inside it now.
 pub struct FusedRows {

@@ -24,7 +24,7 @@ pub use pack::PASS;
 pub struct Target {
     /// Lanes of 32 bits in a vector register.
     pub lanes: i64,
-    /// Vector registers.
+    /// Vector registers that a tile may fill; the emitter keeps one for itself.
     pub registers: i64,
 }
 
@@ -32,16 +32,16 @@ impl Target {
     /// AVX2.
     pub const AVX2: Self = Self {
         lanes: 8,
-        registers: 16,
+        registers: 15,
     };
     /// AVX-512.
     pub const AVX512: Self = Self {
         lanes: 16,
-        registers: 32,
+        registers: 31,
     };
     /// 128-bit vectors.
     pub const SIMD128: Self = Self {
         lanes: 4,
-        registers: 16,
+        registers: 15,
     };
 }

@@ -16,6 +16,9 @@ use irc_syntax::{DType, Expr, ExprKind, Func, Name, Stmt, StmtKind, Visit, Visit
 
 use crate::shape::Dim;
 
+/// Types of the buffers in scope.
+pub type Buffers = BTreeMap<Name, (DType, Vec<Expr>)>;
+
 /// One loop of a nest.
 #[derive(Clone, Debug)]
 pub struct Loop {
@@ -299,9 +302,19 @@ pub enum Step {
     Other,
 }
 
-/// How the address of an access moves with a loop variable.
-pub fn step_of(access: &Access, var: &Name) -> Step {
-    let Some((last, outer)) = access.index.split_last() else {
+/// How the address of an access moves with a loop variable. Axes of extent 1 at the end of a buffer do not count.
+pub fn step_of(access: &Access, var: &Name, buffers: &Buffers) -> Step {
+    let shape = buffers.get(&access.buffer).map(|(_, shape)| shape);
+    let is_unit = |at: usize| {
+        shape
+            .and_then(|shape| shape.get(at))
+            .is_some_and(|extent| int_of(extent) == Some(1))
+    };
+    let mut index = access.index.as_slice();
+    while index.len() > 1 && is_unit(index.len() - 1) {
+        index = &index[..index.len() - 1];
+    }
+    let Some((last, outer)) = index.split_last() else {
         return Step::Still;
     };
     if outer.iter().any(|expr| mentions(expr, |name| name == var)) {
@@ -317,7 +330,7 @@ pub fn step_of(access: &Access, var: &Name) -> Step {
 }
 
 /// The buffers of a function: parameters and what its body declares at its head.
-pub fn buffers_of(func: &Func) -> BTreeMap<Name, (DType, Vec<Expr>)> {
+pub fn buffers_of(func: &Func) -> Buffers {
     let mut res = BTreeMap::new();
     let params = func
         .params

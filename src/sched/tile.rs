@@ -23,10 +23,12 @@ use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut
 
 use super::Target;
 use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, unrolled, vectorized};
-use super::nest::{Access, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of};
+use super::nest::{
+    Access, Buffers, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of,
+};
 use super::parallelize::{distribute, work_of};
 use super::vectorize::{
-    Buffers, Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
+    Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
 };
 
 /// A weight that a tile reads in panels.
@@ -145,7 +147,8 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
         let is_place = access.buffer == update.buffer;
         if is_place {
             let place = Expr::index(Expr::name(&access.buffer), access.index.clone());
-            if !is_identical_expr(&place, &update.place) || step_of(access, &last.var) != Step::One
+            if !is_identical_expr(&place, &update.place)
+                || step_of(access, &last.var, scope.buffers) != Step::One
             {
                 return None;
             }
@@ -153,7 +156,7 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
         }
         if let Some(packing) = packing_of(access, &reads, last, reduced, lanes, scope) {
             packed.push((access.clone(), packing));
-        } else if step_of(access, &last.var) == Step::Other {
+        } else if step_of(access, &last.var, scope.buffers) == Step::Other {
             return None;
         }
     }
@@ -279,7 +282,7 @@ fn epilogue_of(
             let place = Expr::index(Expr::name(&access.buffer), access.index.clone());
             !access.stores && is_identical_expr(&place, &update.place)
         });
-    (reads_place && is_contiguous(&body, last)).then_some(body)
+    (reads_place && is_contiguous(&body, last, buffers)).then_some(body)
 }
 
 impl Tile<'_> {

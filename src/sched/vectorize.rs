@@ -19,10 +19,7 @@ use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind};
 
 use super::Target;
 use super::build::{add, ceil_div, guarded, less, mul, serial, unrolled, vectorized};
-use super::nest::{Loop, Nest, Step, accesses, int_of, replaced, step_of};
-
-/// Types of the buffers in scope.
-pub type Buffers = BTreeMap<Name, (DType, Vec<Expr>)>;
+use super::nest::{Buffers, Loop, Nest, Step, accesses, int_of, replaced, step_of};
 
 /// Whether the kernel emitter takes the values of statements: element types, calls, and no index that is itself loaded.
 pub fn is_kernel_code(stmts: &[Stmt], buffers: &Buffers) -> bool {
@@ -117,10 +114,10 @@ pub fn vector_loop(
 }
 
 /// Whether every address moves by one element or not at all with a variable, and every store by one.
-pub fn is_contiguous(stmts: &[Stmt], var: &Name) -> bool {
+pub fn is_contiguous(stmts: &[Stmt], var: &Name, buffers: &Buffers) -> bool {
     accesses(stmts)
         .iter()
-        .all(|access| match step_of(access, var) {
+        .all(|access| match step_of(access, var, buffers) {
             Step::One => true,
             Step::Still => !access.stores,
             Step::Other => false,
@@ -143,7 +140,7 @@ pub fn map_inside(
     let Some((last, between)) = inner.split_last() else {
         return Some(nest.body.clone());
     };
-    if !is_contiguous(&nest.body, &last.var) {
+    if !is_contiguous(&nest.body, &last.var, buffers) {
         return None;
     }
     let wide = 2 * target.lanes;
@@ -302,7 +299,7 @@ pub fn reduce_row_inside(
         && is_kernel_code(&nest.body, buffers)
         && accesses(&nest.body)
             .iter()
-            .all(|access| match step_of(access, &last.var) {
+            .all(|access| match step_of(access, &last.var, buffers) {
                 Step::Still => true,
                 Step::One => access.buffer != update.buffer,
                 Step::Other => false,
