@@ -95,7 +95,13 @@ fn ints(values: impl IntoIterator<Item = i64>) -> Expr {
 }
 
 impl Layout<'_> {
-    fn stmt(&mut self, stmt: Stmt) {
+    fn stmt(&mut self, mut stmt: Stmt) {
+        if let StmtKind::If { then, orelse, .. } = &mut stmt.kind {
+            self.branch(then);
+            self.branch(orelse);
+            self.out.push(stmt);
+            return;
+        }
         if let Some((name, value)) = self.rewritten(&stmt) {
             let rank = self.rank(&name).unwrap_or(0);
             let new = self.names.fresh(&format!("{name}_cl"));
@@ -119,6 +125,16 @@ impl Layout<'_> {
             return;
         }
         self.out.push(stmt);
+    }
+
+    /// A block that sees the values around it, and whose own are seen by nobody else.
+    fn branch(&mut self, stmts: &mut Vec<Stmt>) {
+        let (outside, last) = (std::mem::take(&mut self.out), self.last.clone());
+        for stmt in std::mem::take(stmts) {
+            self.stmt(stmt);
+        }
+        *stmts = std::mem::replace(&mut self.out, outside);
+        self.last = last;
     }
 
     fn rank(&self, name: &Name) -> Option<usize> {
