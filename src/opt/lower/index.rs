@@ -6,6 +6,7 @@ use super::element::{bind, element, guarded, t};
 use super::{Block, Lower, constant, operand};
 use crate::check::prim::{BoundCall, Prim, slice_begin};
 use crate::shape::Dim;
+use crate::tensor::parse_const;
 
 /// An axis counted from the front.
 pub(super) fn axis(axis: i64, rank: usize) -> usize {
@@ -212,11 +213,18 @@ impl Read<'_, '_> {
         if let Some(value) = literal(&fill) {
             return Ok(constant(dtype, number(value, dtype)));
         }
-        let tensor = fill.as_name().and_then(|name| self.lower.tensor(name).ok());
-        // A dim, such as `n` or `n + 1`, or a tensor of one element.
+        // A constant or a tensor of one element, or else a dim, such as `n` or `n + 1`.
+        let tensor = match fill.as_name() {
+            Some(name) => self.lower.tensor(name).ok().map(|(dtype, _)| dtype),
+            None => fill
+                .as_call()
+                .filter(|(path, _)| path == "R.const")
+                .and_then(|(_, args)| parse_const(args).ok())
+                .map(|tensor| tensor.dtype),
+        };
         let (found, value) = match tensor {
             None => (DType::I64, Dim::from_expr(&fill)?.to_expr()),
-            Some((found, _)) => (found, element(self.lower, self.block, &fill, &[])?),
+            Some(found) => (found, element(self.lower, self.block, &fill, &[])?),
         };
         Ok(if found == dtype {
             value
