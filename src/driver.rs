@@ -56,6 +56,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::channels_last::PASS, Stage::Optimized),
     (&opt::simplify::PASS, Stage::Optimized),
     (&opt::fold_constants::PASS, Stage::Optimized),
+    (&opt::take_first::PASS, Stage::Optimized),
     (&opt::common_subexpr::PASS, Stage::Optimized),
     (&opt::dead_code::PASS, Stage::Optimized),
     (&opt::hoist_constants::PASS, Stage::Optimized),

@@ -30,6 +30,7 @@ pub mod plan_memory;
 pub mod quantized;
 pub mod simplify;
 mod tail;
+pub mod take_first;
 
 use std::collections::BTreeSet;
 
