@@ -92,6 +92,19 @@ impl Dim {
         (scaled.content() % coefficient == 0).then(|| scaled.floor_div(&Dim::int(coefficient)))
     }
 
+    /// `(c, x, d)` where this is `c * ceil(x / d)` with positive numbers `c` and `d`; itself with 1 and 1 where it is no
+    /// quotient.
+    pub(super) fn rounded_up(&self) -> Option<(i64, Dim, i64)> {
+        if let [(monomial, coefficient)] = self.terms().as_slice()
+            && let [(Atom::FloorDiv(a, b), 1)] = monomial.as_slice()
+        {
+            let divisor = b.as_int().filter(|divisor| *divisor > 0)?;
+            let x = a - &Dim::int(divisor - 1);
+            return (*coefficient > 0).then_some((*coefficient, x, divisor));
+        }
+        Some((1, self.clone(), 1))
+    }
+
     /// The largest number that divides it for all values of its symbols; 0 for zero.
     pub fn content(&self) -> i64 {
         self.terms()
@@ -282,18 +295,27 @@ fn extremes(items: impl IntoIterator<Item = Dim>, largest: bool) -> Vec<Dim> {
     flat.dedup();
     let dominated = |item: &Dim| {
         flat.iter().any(|other| {
-            let difference = (other - item).as_int().unwrap_or(0);
-            if largest {
-                difference > 0
+            let (low, high) = if largest {
+                (item, other)
             } else {
-                difference < 0
-            }
+                (other, item)
+            };
+            (high - low).as_int().unwrap_or(0) > 0 || is_rounded_further(low, high)
         })
     };
     flat.iter()
         .filter(|item| !dominated(item))
         .cloned()
         .collect()
+}
+
+/// Whether `low` is `c * ceil(x / d)` and `high` is `c * k * ceil(x / (k * d))`, which is not smaller.
+fn is_rounded_further(low: &Dim, high: &Dim) -> bool {
+    let (Some((c, x, d)), Some((more, y, wider))) = (low.rounded_up(), high.rounded_up()) else {
+        return false;
+    };
+    let times = wider / d;
+    times > 1 && wider % d == 0 && c.checked_mul(times) == Some(more) && x == y
 }
 
 fn one_or(kept: Vec<Dim>, atom: fn(Vec<Dim>) -> Atom) -> Dim {

@@ -258,12 +258,32 @@ impl Facts {
         larger.extend(more_larger);
         smaller.extend(more_smaller);
         smaller.retain(|dim| self.bounds(dim).lo.is_none_or(|lo| lo < 1));
-        let larger = Dim::max_of(larger);
-        if smaller.is_empty() {
-            return larger;
+        let base = self.zero_with(a);
+        if smaller.is_empty() || base.is_some() && base == self.zero_with(b) {
+            return Dim::max_of(larger);
         }
+        let larger = Dim::max_of(larger);
         smaller.push(Dim::int(1));
         larger * Dim::min_of(smaller)
+    }
+
+    /// What is not negative, and 0 exactly where an extent is.
+    fn zero_with(&self, dim: &Dim) -> Option<Dim> {
+        if let [(monomial, 1)] = dim.terms().as_slice()
+            && let [(Atom::Max(items), 1)] = monomial.as_slice()
+        {
+            let (first, others) = items.split_first()?;
+            let base = self.zero_with(first)?;
+            let same = others
+                .iter()
+                .all(|other| self.zero_with(other).as_ref() == Some(&base));
+            return same.then_some(base);
+        }
+        let (_, base, _) = dim.rounded_up()?;
+        self.bounds(&base)
+            .lo
+            .is_some_and(|lo| lo >= 0)
+            .then_some(base)
     }
 
     fn rewrite(&self, dim: &Dim) -> Dim {

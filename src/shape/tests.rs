@@ -97,6 +97,25 @@ fn broadcast_follows_the_rule() {
 }
 
 #[test]
+fn what_is_rounded_up_further_is_larger() {
+    let up = |d: i64| n().ceil_div(&i(d));
+    assert_eq!(Dim::max(&up(8), &(&up(16) * 2)), &up(16) * 2);
+    assert_eq!(Dim::max(&n(), &(&up(2) * 2)), &up(2) * 2);
+    assert_eq!(Dim::min(&up(8), &(&up(16) * 2)), up(8));
+    // Neither of these is larger for every n.
+    assert_ne!(Dim::max(&up(8), &up(16)), up(8));
+    assert_ne!(Dim::max(&up(4), &(&up(6) * 2)), &up(6) * 2);
+    let facts = Facts::default();
+    assert_eq!(facts.broadcast(&up(8), &(&up(16) * 2)), Some(&up(16) * 2));
+    for value in 0..70 {
+        let at = |dim: &Dim| dim.eval(&|_| Some(value)).unwrap_or(-1);
+        let (a, b) = (at(&up(8)), at(&(&up(16) * 2)));
+        assert!(a <= b);
+        assert_eq!(a == 0, b == 0);
+    }
+}
+
+#[test]
 fn extents_of_0_and_1_broadcast_to_0() {
     let facts = Facts::default();
     let once = facts.broadcast(&n(), &m()).unwrap_or(i(-1));
