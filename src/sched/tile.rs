@@ -286,11 +286,23 @@ fn epilogue_of(
 }
 
 impl Tile<'_> {
+    /// Vector registers of a panel's row.
+    fn vectors(&self) -> i64 {
+        let target = self.scope.target;
+        (self.lanes + target.lanes - 1) / target.lanes
+    }
+
+    /// Registers that the operands leave: the vectors of one, one of the other, and a product where it is no part of the
+    /// addition.
+    fn registers_for_sums(&self) -> i64 {
+        let products = i64::from(self.dtype == DType::I32);
+        self.scope.target.registers - 1 - self.vectors() - products
+    }
+
     /// How many rows the registers hold: the sums, the vectors of one operand, and one of the other.
     fn most_rows(&self) -> i64 {
-        let target = self.scope.target;
-        let vectors = (self.lanes + target.lanes - 1) / target.lanes;
-        ((target.registers - 1 - vectors) / vectors).clamp(1, 14)
+        let vectors = self.vectors();
+        (self.registers_for_sums() / vectors).clamp(1, 14)
     }
 
     /// Whether each panel goes over all rows before the next, because all panels together are too large for the cache.
@@ -306,9 +318,7 @@ impl Tile<'_> {
     /// How many panels stand beside each other in a tile of so many rows: enough sums to hide how long an addition
     /// takes, as far as registers hold them.
     fn panels_beside(&self, rows: i64) -> i64 {
-        let target = self.scope.target;
-        let vectors = (self.lanes + target.lanes - 1) / target.lanes;
-        ((target.registers - 1 - vectors) / (rows * vectors)).clamp(1, 6)
+        (self.registers_for_sums() / (rows * self.vectors())).clamp(1, 6)
     }
 
     /// The panels of tiles of `rows` rows, in parts of equal tiles.
