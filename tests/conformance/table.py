@@ -19,7 +19,7 @@ from onnx import defs
 HEAD = """# Conformance
 
 Written by `BLESS=1 tests/run` from ONNX's backend suite (`tests/conformance/table.py`); not edited by hand. One row an
-version that changed it. *meaning*: the version of the function in `std/` that serves it, `importer` for what
+operator and version that changed it. *meaning*: the version of the function in `std/` that serves it, `importer` for what
 import itself translates, `-` where the operator is refused. *passed*: cases of the suite that name the operator at that version, and how
 many of them pass. *by*: one that passes. *falls short*: those that do not, with their outcome.
 """
