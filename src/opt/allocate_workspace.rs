@@ -6,12 +6,12 @@
 //!     y = R.call_tir(cls.conv, (x, w), out_ty=T)                y, padded = R.call_tir(cls.conv, (x, w), out_ty=[T, …])
 //!
 //! Without it they are allocated and given back by every call. A buffer stays where its extents do not follow from what
-//! some caller passes, and where it is small enough for the stack. The same step is AllocateWorkspace in Relax.
+//! some caller passes, where a prim_func calls its function, and where it is small enough for the stack. The same step is AllocateWorkspace in Relax.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
-use irc_syntax::uses::bound_names;
+use irc_syntax::uses::{bound_names, for_each_expr};
 use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Module, Name, Param, Stmt, StmtKind};
 
 use super::{Changed, Pass, PassCx};
@@ -38,9 +38,11 @@ struct Buffer {
 
 /// Runs the pass on every prim_func that graph functions call.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
+    let called_otherwise = called_otherwise(module);
     let mut moved: BTreeMap<Name, Vec<Buffer>> = module
         .funcs()
         .filter(|func| func.kind == FuncKind::Loops && func.is_private())
+        .filter(|func| !called_otherwise.contains(&func.name))
         .map(|func| (func.name.clone(), buffers_of(func)))
         .filter(|(_, buffers)| !buffers.is_empty())
         .collect();
@@ -134,6 +136,26 @@ fn each_call(stmts: &[Stmt], f: &mut impl FnMut(&Name, &Stmt)) {
             f(&callee, stmt);
         }
     }
+}
+
+/// What is named elsewhere than as the callee of `R.call_tir`, as in the calls of one prim_func by another.
+fn called_otherwise(module: &Module) -> BTreeSet<Name> {
+    let mut names = BTreeSet::new();
+    for func in module.funcs() {
+        for_each_expr(&func.body, &mut |expr| {
+            let Some((path, args)) = expr.as_call() else {
+                return;
+            };
+            let skip = usize::from(func.kind == FuncKind::Graph && path == "R.call_tir");
+            let given = args.iter().skip(skip).filter_map(|arg| {
+                let path = arg.value.as_path()?;
+                path.strip_prefix("cls.").map(Name::from)
+            });
+            names.extend(given);
+            names.insert(Name::from(path.strip_prefix("cls.").unwrap_or(&path)));
+        });
+    }
+    names
 }
 
 /// The caller's dims for the symbols of a callee: from the shapes of tensors and results, and from scalars.

@@ -191,7 +191,20 @@ impl Lift<'_> {
                     }
                 }
                 StmtKind::If { .. } => return Err(self.refuse("`if`", step)),
-                _ => {}
+                StmtKind::For { .. } | StmtKind::While { .. } => {
+                    return Err(self.refuse("a loop", step));
+                }
+                StmtKind::With { .. } => return Err(self.refuse("`with`", step)),
+                StmtKind::Func(_)
+                | StmtKind::Declare { .. }
+                | StmtKind::Expr(_)
+                | StmtKind::Return(_)
+                | StmtKind::Assert { .. }
+                | StmtKind::Break
+                | StmtKind::Continue
+                | StmtKind::Pass
+                | StmtKind::Import(_)
+                | StmtKind::Error => {}
             }
         }
         Ok(())

@@ -172,9 +172,12 @@ impl Quantized<'_> {
                 substitute_stmt(&mut stmt, &map);
             }
             if let StmtKind::If { then, orelse, .. } = &mut stmt.kind {
+                // Both may bind one name, to different things: what is known of it ends with the branch.
+                let outside = (self.made.clone(), self.constants.clone());
                 for branch in [then, orelse] {
                     let body = std::mem::take(branch);
                     *branch = self.block(body);
+                    (self.made, self.constants) = outside.clone();
                 }
                 self.out.push(stmt);
                 continue;
