@@ -116,7 +116,7 @@ impl Rewrite<'_> {
         let shape = self.shape(&take.table)?.to_vec();
         let index = take.index.as_name().and_then(|name| self.shape(name))?;
         let extents = shape.iter().map(Dim::as_int).collect::<Option<Vec<_>>>()?;
-        let elements: i64 = extents.iter().product();
+        let elements = extents.iter().fold(1i64, |n, len| n.saturating_mul(*len));
         let rows: Dim = index.iter().product();
         let takes_more = rows.as_int().is_some_and(|rows| rows >= extents[take.axis]);
         if elements < MIN_TABLE || takes_more || self.uses.get(&take.table) != Some(&1) {

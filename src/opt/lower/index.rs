@@ -142,9 +142,26 @@ impl Read<'_, '_> {
         let behind = axis + picks.len();
         let idx = self.idx;
         let mut from = idx[..axis].to_vec();
-        from.push(self.picked(&idx[axis..behind], &extents[axis])?);
+        let at = &idx[axis..behind];
+        from.push(match self.call.str("mode") {
+            mode @ ("clip" | "wrap") => self.bounded(mode, at, &extents[axis])?,
+            _ => self.picked(at, &extents[axis])?,
+        });
         from.extend_from_slice(&idx[behind..]);
         Ok(from)
+    }
+
+    /// The index that the second operand holds at a place, brought into range; an axis without elements has none.
+    fn bounded(&mut self, mode: &str, at: &[Dim], extent: &Dim) -> Result<Dim, Diagnostic> {
+        let raw = raw_index(self.lower, self.block, &self.args[1], at)?;
+        let value = if mode == "clip" {
+            let last = (extent - &Dim::int(1)).to_expr();
+            t("max", [t("min", [raw, last]), t("int64", [Expr::int(0)])])
+        } else {
+            let divisor = Dim::max(extent, &Dim::int(1)).to_expr();
+            t("floormod", [raw, divisor])
+        };
+        in_range(self.lower, self.block, value, extent)
     }
 
     fn gather_elements(&mut self) -> Result<Vec<Dim>, Diagnostic> {
@@ -265,18 +282,32 @@ pub(super) fn checked_index(
     at: &[Dim],
     extent: &Dim,
 ) -> Result<Dim, Diagnostic> {
-    let raw = element(lower, block, indices, at)?;
-    let wide = t("Cast", [Expr::str("int64"), raw]);
-    let raw = bind(lower, block, "index", DType::I64, wide);
+    let raw = raw_index(lower, block, indices, at)?;
     let below = Expr::binary(BinaryOp::Lt, raw.clone(), Expr::int(0));
     let wrapped = Expr::binary(BinaryOp::Add, raw.clone(), extent.to_expr());
-    let value = bind(
-        lower,
-        block,
-        "index",
-        DType::I64,
-        t("Select", [below, wrapped, raw]),
-    );
+    in_range(lower, block, t("Select", [below, wrapped, raw]), extent)
+}
+
+/// An index value from a tensor as it stands, as an int64 let.
+fn raw_index(
+    lower: &mut Lower,
+    block: &mut Block,
+    indices: &Expr,
+    at: &[Dim],
+) -> Result<Expr, Diagnostic> {
+    let raw = element(lower, block, indices, at)?;
+    let wide = t("Cast", [Expr::str("int64"), raw]);
+    Ok(bind(lower, block, "index", DType::I64, wide))
+}
+
+/// An index as an int64 let; out of range raises.
+fn in_range(
+    lower: &mut Lower,
+    block: &mut Block,
+    index: Expr,
+    extent: &Dim,
+) -> Result<Dim, Diagnostic> {
+    let value = bind(lower, block, "index", DType::I64, index);
     let lo = Expr::binary(BinaryOp::Le, Expr::int(0), value.clone());
     let hi = Expr::binary(BinaryOp::Lt, value.clone(), extent.to_expr());
     let message = format!("index out of range: an axis of {extent} elements");
