@@ -204,19 +204,12 @@ fn write_all(
             Kind::So => write_library(args, &path, artefact, outputs)?,
             Kind::Obj => {
                 let bytes = driver::whole_object(artefact, &args.cpu, lib)?;
-                outputs.write(&path, |out| put(out, &bytes))?;
+                outputs.write_bytes(&path, &bytes)?;
             }
-            _ => outputs.write(&path, |out| {
-                put(out, text(kind, artefact, stages).as_bytes())
-            })?,
+            _ => outputs.write_bytes(&path, text(kind, artefact, stages).as_bytes())?,
         }
     }
     Ok(())
-}
-
-fn put(out: &mut dyn std::io::Write, bytes: &[u8]) -> Result<(), driver::Fault> {
-    out.write_all(bytes)
-        .map_err(|error| driver::Fault::io(format!("writing failed: {error}")))
 }
 
 fn write_library(

@@ -51,10 +51,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         .display()
         .to_string();
     driver::name_weights(&mut program.module, &name, &hash);
-    outputs.write(&output, |out| {
-        let written = out.write_all(print(&program.module).as_bytes());
-        written.map_err(|error| Failure::from(Unwritable::new(&output, &error)))
-    })?;
+    outputs.write_bytes(&output, print(&program.module).as_bytes())?;
     outputs.keep()?;
     Ok(Exit::Good)
 }

@@ -38,6 +38,17 @@ impl Outputs {
         Ok(res)
     }
 
+    /// Writes one file of bytes, as [`Outputs::write`] does.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<(), Unwritable> {
+        self.write(path, |out| {
+            out.write_all(bytes)
+                .map_err(|error| Unwritable::new(path, &error))
+        })
+    }
+
     fn open(&mut self, path: &Path) -> io::Result<File> {
         let there = fs::metadata(path).ok();
         if there
@@ -115,10 +126,7 @@ impl From<Unwritable> for Failure {
 /// The folder or the file cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut outputs = Outputs::default();
-    outputs.write(path, |out| {
-        out.write_all(bytes)
-            .map_err(|error| Failure::from(Unwritable::new(path, &error)))
-    })?;
+    outputs.write_bytes(path, bytes)?;
     Ok(outputs.keep()?)
 }
 
@@ -175,11 +183,7 @@ mod tests {
         assert!(!fs::metadata(&pipe).expect("there").is_file());
 
         let mut outputs = Outputs::default();
-        let written = outputs.write(&file, |out| {
-            out.write_all(b"half")
-                .map_err(|error| Unwritable::new(&file, &error))
-        });
-        assert!(written.is_ok());
+        assert!(outputs.write_bytes(&file, b"half").is_ok());
         drop(outputs);
         assert_eq!(fs::read_to_string(&file).expect("there"), "new");
         assert_eq!(fs::read_dir(&dir).expect("there").count(), 3);
