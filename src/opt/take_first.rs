@@ -184,13 +184,14 @@ impl Rewrite<'_> {
             };
             let fresh = self.names.fresh(&format!("{name}_take"));
             // What is taken from may be computed itself.
-            match self.taken(&value) {
+            let value = match self.taken(&value) {
                 Some((takes, value)) => {
                     made.extend(takes);
-                    made.push(Stmt::bind(&fresh, value));
+                    value
                 }
-                None => made.push(Stmt::bind(&fresh, value)),
-            }
+                None => value,
+            };
+            made.push(Stmt::bind(&fresh, value));
             arg.value = Expr::name(fresh);
         }
         Some((made, new))

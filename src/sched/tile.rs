@@ -331,31 +331,25 @@ impl Tile<'_> {
             masked: masked && self.masked,
         };
         let panels = &self.panels;
-        let (beside, whole) = match int_of(panels) {
-            _ if most == 1 => return vec![part(Expr::int(0), panels.clone(), 1, true)],
+        if most == 1 {
+            return vec![part(Expr::int(0), panels.clone(), 1, true)];
+        }
+        let (beside, whole, rest) = match int_of(panels) {
             Some(len) => {
                 let tiles = (len + most - 1) / most;
-                let beside = (len + tiles - 1) / tiles.max(1);
-                (beside.max(1), len / beside.max(1))
+                let beside = ((len + tiles - 1) / tiles.max(1)).max(1);
+                let rest = (len % beside > 0).then(|| (Expr::int(1), len % beside));
+                (beside, Expr::int(len / beside), rest)
             }
-            None => (most, 0),
-        };
-        let (whole, first, rest) = match int_of(panels) {
-            Some(len) => (
-                Expr::int(whole),
-                Expr::int(whole * beside),
-                (Expr::int(1), len % beside),
-            ),
             None => {
-                let whole = floor_div(panels, beside);
-                let rest = Expr::binary(BinaryOp::Mod, panels.clone(), Expr::int(beside));
-                (whole.clone(), mul(whole, beside), (rest, 1))
+                let rest = Expr::binary(BinaryOp::Mod, panels.clone(), Expr::int(most));
+                (most, floor_div(panels, most), Some((rest, 1)))
             }
         };
-        let has_rest = rest.1 > 0;
-        let mut res = vec![part(Expr::int(0), whole, beside, !has_rest)];
-        if has_rest {
-            res.push(part(first, rest.0, rest.1, true));
+        let first = mul(whole.clone(), beside);
+        let mut res = vec![part(Expr::int(0), whole, beside, rest.is_none())];
+        if let Some((tiles, beside)) = rest {
+            res.push(part(first, tiles, beside, true));
         }
         res
     }
