@@ -3,6 +3,7 @@
 //! Results go to stdout, all else to stderr. [`Exit`] holds the exit codes; `report` what the verbs share: reading
 //! input, writing output whole or not at all, and showing diagnostics.
 
+pub mod bench;
 pub mod build;
 pub mod check;
 mod compare;
@@ -12,6 +13,7 @@ mod fault;
 pub mod fmt;
 pub mod import;
 pub mod info;
+pub mod inputs;
 pub mod list;
 mod map;
 pub mod native;
@@ -20,6 +22,7 @@ mod output;
 pub mod print;
 pub mod report;
 pub mod run;
+mod temporary;
 
 use clap::{Parser, Subcommand};
 use report::{Failure, Global, Session};
@@ -78,6 +81,8 @@ enum Verb {
     Build(build::Args),
     /// Call a function of a program
     Run(run::Args),
+    /// Measure how long calls of a program take
+    Bench(bench::Args),
     /// List passes, operators, instruction sets, dtypes
     List(list::Args),
     /// Say what a diagnostic code means
@@ -123,6 +128,7 @@ fn run(cli: Cli) -> Exit {
         Verb::Opt(args) => opt::run(args, &mut session),
         Verb::Build(args) => build::run(args, &mut session),
         Verb::Run(args) => run::run(args, &mut session),
+        Verb::Bench(args) => bench::run(args, &mut session),
         Verb::List(args) => list::run(args, &mut session),
         Verb::Explain(args) => explain::run(args, &mut session),
     };

@@ -95,6 +95,8 @@ const INT: i32 = 1;
 const FLOAT: i32 = 3;
 const DL_TENSOR: i32 = 7;
 const SMALL_STR: i32 = 11;
+/// Types from here on are objects.
+const FIRST_OBJECT: i32 = 64;
 const STR: i32 = 65;
 const TENSOR: i32 = 70;
 const ARRAY: i32 = 71;
@@ -110,38 +112,35 @@ pub struct Slot {
     pub dtype: Option<DType>,
     /// The number of axes.
     pub rank: usize,
+    /// The extents: numbers, symbols, or expressions of them.
+    pub dims: Vec<String>,
 }
 
-/// A library in memory.
-pub struct Native {
-    library: libloading::Library,
-    manifest: Json,
-}
+/// What a library says of itself.
+pub struct Interface(Json);
 
-impl Native {
-    /// Loads a library.
+impl Interface {
+    /// Reads it out of a file, without loading it.
     ///
     /// # Errors
-    /// It is not one of irc's, or the loader refuses it.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    /// The file is no library of irc's.
+    pub fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let file =
             MappedFile::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
         let manifest = link::read_manifest(&file)
             .and_then(|text| serde_json::from_str(&text).ok())
             .ok_or_else(|| format!("{shown} is not a library that irc made"))?;
-        let full = path
-            .canonicalize()
-            .map_err(|error| format!("cannot read {shown}: {error}"))?;
-        // SAFETY: the library is one of irc's, whose constructors only set up its own state.
-        let library = unsafe { libloading::Library::new(&full) }
-            .map_err(|error| format!("cannot load {shown}: {error}"))?;
-        Ok(Self { library, manifest })
+        Ok(Self(manifest))
+    }
+
+    fn func(&self, func: &str) -> Option<&Json> {
+        self.0.get("functions")?.get(func)
     }
 
     /// Inputs and results of a function; `None` when there is no such function.
     pub fn slots(&self, func: &str) -> Option<(Vec<Slot>, Vec<Slot>)> {
-        let func = self.manifest.get("functions")?.get(func)?;
+        let func = self.func(func)?;
         let slots = |key: &str| {
             let all = func.get(key).and_then(Json::as_array);
             all.into_iter().flatten().map(read_slot).collect()
@@ -151,8 +150,7 @@ impl Native {
 
     /// Which inputs and results of a function are maps to callers.
     pub fn maps(&self, func: &str) -> Maps {
-        let func = self.manifest.get("functions").and_then(|all| all.get(func));
-        let maps = func.and_then(|func| func.get("maps"));
+        let maps = self.func(func).and_then(|func| func.get("maps"));
         let places = |key: &str| -> Vec<(String, usize)> {
             let all = maps.and_then(|maps| maps.get(key)?.as_object());
             let places = all.into_iter().flatten();
@@ -168,16 +166,41 @@ impl Native {
 
     /// Whether a function answers an array of results, not one result.
     fn returns_list(&self, func: &str) -> bool {
-        let func = self.manifest.get("functions").and_then(|all| all.get(func));
+        let func = self.func(func);
         func.and_then(|func| func.get("returns")?.as_str()) == Some("array")
     }
 
     /// The names of the functions.
     pub fn functions(&self) -> Vec<String> {
-        let all = self.manifest.get("functions").and_then(Json::as_object);
+        let all = self.0.get("functions").and_then(Json::as_object);
         all.into_iter()
             .flat_map(|all| all.keys().cloned())
             .collect()
+    }
+}
+
+/// A library in memory.
+pub struct Native {
+    library: libloading::Library,
+    /// What it says of itself.
+    pub interface: Interface,
+}
+
+impl Native {
+    /// Loads a library.
+    ///
+    /// # Errors
+    /// It is not one of irc's, or the loader refuses it.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let interface = Interface::read(path)?;
+        let full = path
+            .canonicalize()
+            .map_err(|error| format!("cannot read {shown}: {error}"))?;
+        // SAFETY: the library is one of irc's, whose constructors only set up its own state.
+        let library = unsafe { libloading::Library::new(&full) }
+            .map_err(|error| format!("cannot load {shown}: {error}"))?;
+        Ok(Self { library, interface })
     }
 
     /// Calls a function with its inputs and gives its results. Numbers are passed as tensors of rank 0.
@@ -185,9 +208,27 @@ impl Native {
     /// # Errors
     /// What the function reports, or what cannot be passed.
     pub fn call(&self, func: &str, values: &[Data]) -> Result<Vec<Data>, String> {
+        let request = self.prepare(func, values)?;
+        let result = request.answer()?;
+        // SAFETY: the entry wrote a result that it owns, and hands over.
+        unsafe { take_results(result, &request.results, self.interface.returns_list(func)) }
+    }
+
+    /// A call of a function with its inputs laid out, to be made any number of times.
+    ///
+    /// # Errors
+    /// There is no such function.
+    pub fn prepare<'n>(&'n self, func: &str, values: &'n [Data]) -> Result<Request<'n>, String> {
         let (params, results) = self
+            .interface
             .slots(func)
             .ok_or_else(|| format!("there is no function `{func}`"))?;
+        // SAFETY: the signature is that of every entry.
+        let entry = unsafe {
+            let symbol = format!("__tvm_ffi_{func}");
+            let entry = self.library.get::<Entry>(symbol.as_bytes());
+            entry.map_err(|error| error.to_string())?
+        };
         // The tensors of all inputs in one row; sequences take several.
         let inputs: Vec<&Tensor> = values
             .iter()
@@ -210,7 +251,7 @@ impl Native {
             .map(|((input, shape), texts)| dl_tensor(input, shape, texts))
             .collect();
         let mut rest = tensors.iter();
-        let mut arrays: Vec<(Vec<Any>, Option<Box<Array>>)> = Vec::new();
+        let mut sequences: Vec<(Vec<Any>, Option<Box<Array>>)> = Vec::new();
         let mut args = Vec::new();
         for (value, param) in values.iter().zip(&params) {
             args.push(match value {
@@ -221,44 +262,34 @@ impl Native {
                 Data::Tensor(_) => rest.next().map(by_pointer).unwrap_or_default(),
                 Data::Seq(items) => {
                     let elements = rest.by_ref().take(items.len()).map(by_pointer).collect();
-                    arrays.push((elements, None));
+                    sequences.push((elements, None));
                     Any::default()
                 }
                 Data::None => Any::default(),
             });
         }
         // Their addresses are taken when all are where they stay.
-        let sequences = values
+        let places = values
             .iter()
             .enumerate()
             .filter(|(_, value)| matches!(value, Data::Seq(_)));
-        for ((at, _), (elements, array)) in sequences.zip(&mut arrays) {
+        for ((at, _), (elements, array)) in places.zip(&mut sequences) {
             let array = array.insert(Box::new(Array::over(elements)));
             if let Some(arg) = args.get_mut(at) {
                 arg.type_index = ARRAY;
                 arg.value = std::ptr::from_ref(array.as_ref()) as u64;
             }
         }
-        let mut result = Any::default();
-        // SAFETY: the signature is that of every entry; arguments outlive the call.
-        let status = unsafe {
-            let symbol = format!("__tvm_ffi_{func}");
-            let entry: libloading::Symbol<'_, Entry> = self
-                .library
-                .get(symbol.as_bytes())
-                .map_err(|error| error.to_string())?;
-            entry(
-                std::ptr::null_mut(),
-                args.as_ptr(),
-                args.len() as i32,
-                &mut result,
-            )
-        };
-        if status != 0 {
-            return Err(self.last_error());
-        }
-        // SAFETY: the entry wrote a result that it owns, and hands over.
-        unsafe { take_results(result, &results, self.returns_list(func)) }
+        Ok(Request {
+            library: self,
+            entry,
+            args,
+            results,
+            _shapes: shapes,
+            _texts: texts,
+            _tensors: tensors,
+            _sequences: sequences,
+        })
     }
 
     fn last_error(&self) -> String {
@@ -272,16 +303,61 @@ impl Native {
     }
 }
 
+/// A call that is ready to be made. What the arguments point to lies on the heap and stays there.
+pub struct Request<'n> {
+    library: &'n Native,
+    entry: libloading::Symbol<'n, Entry>,
+    args: Vec<Any>,
+    results: Vec<Slot>,
+    _shapes: Vec<Vec<i64>>,
+    _texts: Vec<Vec<StringElement>>,
+    _tensors: Vec<DlTensor>,
+    _sequences: Vec<(Vec<Any>, Option<Box<Array>>)>,
+}
+
+impl Request<'_> {
+    /// Makes the call and ends its results unread.
+    ///
+    /// # Errors
+    /// What the function reports.
+    pub fn run(&self) -> Result<(), String> {
+        let result = self.answer()?;
+        // SAFETY: the entry wrote a result that it owns, and hands over.
+        unsafe { end(result) };
+        Ok(())
+    }
+
+    fn answer(&self) -> Result<Any, String> {
+        let mut result = Any::default();
+        // SAFETY: arguments outlive the call.
+        let status = unsafe {
+            (self.entry)(
+                std::ptr::null_mut(),
+                self.args.as_ptr(),
+                self.args.len() as i32,
+                &mut result,
+            )
+        };
+        match status {
+            0 => Ok(result),
+            _ => Err(self.library.last_error()),
+        }
+    }
+}
+
 fn read_slot(slot: &Json) -> Slot {
     let text = |key: &str| slot.get(key).and_then(Json::as_str).unwrap_or_default();
+    let dims = slot.get("shape").and_then(Json::as_array).into_iter();
+    let dims: Vec<String> = dims
+        .flatten()
+        .map(|dim| dim.as_str().map_or_else(|| dim.to_string(), str::to_owned))
+        .collect();
     Slot {
         name: text("name").to_owned(),
         kind: text("kind").to_owned(),
         dtype: DType::from_name(text("dtype")),
-        rank: slot
-            .get("shape")
-            .and_then(Json::as_array)
-            .map_or(0, Vec::len),
+        rank: dims.len(),
+        dims,
     }
 }
 
@@ -352,27 +428,36 @@ fn scalar(tensor: &Tensor) -> Any {
 /// # Safety
 /// `result` was written by an entry, and nobody else owns it.
 unsafe fn take_results(result: Any, slots: &[Slot], is_list: bool) -> Result<Vec<Data>, String> {
-    let object = result.value as *mut Object;
     // SAFETY: by contract these are tensors, arrays of tensors, or arrays of both; the layouts are TVM-FFI's.
     unsafe {
         let res = match result.type_index {
-            0 if slots.is_empty() => return Ok(Vec::new()),
+            0 if slots.is_empty() => Ok(Vec::new()),
             ARRAY if is_list => {
                 let copy = |(i, value): (usize, &Any)| copy_value(value, slots.get(i));
                 items(&result).iter().enumerate().map(copy).collect()
             }
             _ => copy_value(&result, slots.first()).map(|tensor| vec![tensor]),
         };
-        if result.type_index == SMALL_STR {
-            return res;
-        }
-        // The only reference is ours: 3 ends the object and frees it.
-        if !object.is_null()
-            && let Some(deleter) = (*object).deleter
-        {
+        end(result);
+        res
+    }
+}
+
+/// Ends what an entry gave.
+///
+/// # Safety
+/// `result` was written by an entry, and nobody else owns it.
+unsafe fn end(result: Any) {
+    // Values below 64 stand in the word itself.
+    let object = result.value as *mut Object;
+    if result.type_index < FIRST_OBJECT || object.is_null() {
+        return;
+    }
+    // SAFETY: the only reference is ours: 3 ends the object and frees it.
+    unsafe {
+        if let Some(deleter) = (*object).deleter {
             deleter(object, 3);
         }
-        res
     }
 }
 

@@ -10,20 +10,21 @@ use std::path::{Path, PathBuf};
 use super::Exit;
 use super::build::parse_cpu;
 use super::compare::{Tolerance, compare};
-use super::data::{self, Data, Form};
-use super::map::{read_map, show_maps};
+use super::data::{self, Data};
+use super::inputs::{forms, parse_pairs, read_inputs, read_value};
+use super::map::show_maps;
 use super::native::{Native, Slot};
 use super::output::{write_file, write_stdout};
 use super::report::{Failure, Session, read_bytes};
+use super::temporary::Temporary;
 use crate::check::{Info, Type, check};
 use crate::codegen::Target;
 use crate::codegen::entry::{Maps, result_names};
 use crate::driver::{self, FileKind, Program, has_error};
 use crate::interp::{RunError, Value, run_func};
 use crate::library::Library;
-use crate::link::WeightPlace;
-use crate::syntax::{DType, parse_expr_str};
-use crate::tensor::{Tensor, parse_const_value, parse_npy, print_npy};
+use crate::syntax::DType;
+use crate::tensor::{Tensor, print_npy};
 
 /// `irc run FILE [--input x=@x.npy]… [--data DIR] [--expect y=@y.npy]… [--tol RTOL,ATOL]`
 #[derive(clap::Args)]
@@ -61,15 +62,6 @@ pub struct Args {
 enum Engine {
     Native(Native),
     Interp(Interp),
-}
-
-/// A shared object for the time of a run.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// Runs the function; 1 when results differ from what is expected, 5 when it fails.
@@ -111,25 +103,20 @@ fn open(
         }
         return Ok(Ok(Engine::Interp(Interp { program, lib, info })));
     }
-    let built = driver::build(program, &args.cpu, &lib, &mut |_, _, _| {}).and_then(|artefact| {
-        let mut bytes = Vec::new();
-        driver::write_shared(&artefact, WeightPlace::Embedded, &mut bytes)?;
-        Ok(bytes)
-    });
-    let bytes = match built {
-        Ok(bytes) => bytes,
+    let made = match Temporary::build(program, &args.cpu, &lib)? {
+        Ok(made) => temporary.insert(made),
         Err(fault) => return Ok(Err(session.show_fault(&fault))),
     };
-    let path = std::env::temp_dir().join(format!("irc-run-{}.so", std::process::id()));
-    write_file(&path, &bytes)?;
-    *temporary = Some(Temporary(path.clone()));
-    Ok(Ok(Engine::Native(Native::open(&path).map_err(io)?)))
+    Ok(Ok(Engine::Native(Native::open(made.path()).map_err(io)?)))
 }
 
 impl Engine {
     fn slots(&self, func: &str) -> Result<(Vec<Slot>, Vec<Slot>), Failure> {
         let (slots, known) = match self {
-            Self::Native(native) => (native.slots(func), native.functions().join(", ")),
+            Self::Native(native) => (
+                native.interface.slots(func),
+                native.interface.functions().join(", "),
+            ),
             Self::Interp(interp) => (interp.slots(func), interp.functions().join(", ")),
         };
         slots.ok_or_else(|| {
@@ -140,7 +127,7 @@ impl Engine {
 
     fn maps(&self, func: &str) -> Maps {
         match self {
-            Self::Native(native) => native.maps(func),
+            Self::Native(native) => native.interface.maps(func),
             Self::Interp(interp) => {
                 let func = interp.program.module.find_func(func);
                 func.map(Maps::of).unwrap_or_default()
@@ -249,6 +236,7 @@ fn slot(name: &str, ty: &Type) -> Slot {
         kind: kind.to_string(),
         dtype,
         rank: ty.as_tensor().and_then(|tensor| tensor.ndim).unwrap_or(0),
+        dims: Vec::new(),
     }
 }
 
@@ -261,8 +249,6 @@ fn run_data(
 ) -> Result<Exit, Failure> {
     let sets = data::find_sets(folder)?;
     let (params, results) = engine.slots(&args.function)?;
-    let forms =
-        |slots: &[Slot]| -> Vec<Form> { slots.iter().map(|slot| Form::of(&slot.kind)).collect() };
     let (inputs, outputs) = (forms(&params), forms(&results));
     let mut exit = Exit::Good;
     for set in &sets {
@@ -318,28 +304,12 @@ fn compare_data(got: &Data, wanted: &Data, tolerance: Tolerance) -> Result<(), S
 /// Runs the function on the inputs of the command line.
 fn run_inputs(args: &Args, engine: &Engine, session: &mut Session) -> Result<Exit, Failure> {
     let (params, results) = engine.slots(&args.function)?;
-    let mut given = parse_pairs(&args.inputs)?;
     let maps = engine.maps(&args.function);
-    let mut inputs = Vec::new();
-    for (at, param) in params.iter().enumerate() {
-        if inputs.len() > at {
-            continue;
-        }
-        let map = maps.inputs.iter().find(|(_, keys)| *keys == at);
-        let map = map.and_then(|(name, _)| given.remove(name));
-        if let (Some(text), Some(values)) = (map, params.get(at + 1)) {
-            inputs.extend(read_map(&text, param, values)?.map(Data::Tensor));
-            continue;
-        }
-        let text = given.remove(&param.name).ok_or_else(|| {
-            Failure::new(
-                Exit::Usage,
-                format!("input `{}` is missing: --input {0}=@FILE", param.name),
-            )
-        })?;
-        inputs.push(read_data(&text, param)?);
-    }
-    unused(&given, &params)?;
+    let missing = |param: &Slot| {
+        let message = format!("input `{}` is missing: --input {0}=@FILE", param.name);
+        Err(Failure::new(Exit::Usage, message))
+    };
+    let inputs = read_inputs(&args.inputs, &params, &maps, &missing)?;
     let got = engine.call(&args.function, &inputs)?;
     let named: BTreeMap<&str, &Data> = results
         .iter()
@@ -419,81 +389,6 @@ fn show(text: &mut String, name: &str, value: &Data) {
             let _ = writeln!(text, "{name}: None");
         }
     }
-}
-
-/// A value of the command line: `None`, `[1];[2, 3]` for a sequence, or a tensor.
-fn read_data(text: &str, param: &Slot) -> Result<Data, Failure> {
-    let form = Form::of(&param.kind);
-    if form == Form::Tensor {
-        return read_value(text, param.dtype).map(Data::Tensor);
-    }
-    if text == "None" && form != Form::Seq {
-        return Ok(Data::None);
-    }
-    if form == Form::OptTensor {
-        return read_value(text, param.dtype).map(Data::Tensor);
-    }
-    let items = text.split(';').filter(|item| !item.trim().is_empty());
-    let items = items.map(|item| read_value(item.trim(), param.dtype));
-    Ok(Data::Seq(items.collect::<Result<_, _>>()?))
-}
-
-fn unused(given: &BTreeMap<String, String>, params: &[Slot]) -> Result<(), Failure> {
-    match given.keys().next() {
-        None => Ok(()),
-        Some(name) => {
-            let known: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
-            let message = format!(
-                "there is no input `{name}`; there are: {}",
-                known.join(", ")
-            );
-            Err(Failure::new(Exit::Usage, message))
-        }
-    }
-}
-
-fn parse_pairs(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
-    let pair = |text: &String| {
-        let (name, value) = text.split_once('=').ok_or_else(|| {
-            Failure::new(
-                Exit::Usage,
-                format!("`{text}` is not of the form NAME=VALUE"),
-            )
-        })?;
-        Ok((name.to_owned(), value.to_owned()))
-    };
-    texts.iter().map(pair).collect()
-}
-
-/// `@x.npy`, `@x.pb`, a number, or a list as `R.const` takes it.
-fn read_value(text: &str, dtype: Option<DType>) -> Result<Tensor, Failure> {
-    if let Some(path) = text.strip_prefix('@') {
-        let bytes = read_bytes(path)?;
-        let unsound = |why: String| Failure::new(Exit::Io, format!("{path} cannot be read: {why}"));
-        return if bytes.starts_with(b"\x93NUMPY") {
-            parse_npy(&bytes).map_err(|error| unsound(error.to_string()))
-        } else {
-            data::parse_tensor(&bytes).map_err(unsound)
-        };
-    }
-    if text.starts_with(['[', '"', '\'']) {
-        let fault = |why: String| Failure::new(Exit::Usage, format!("`{text}`: {why}"));
-        let expr = parse_expr_str(text).map_err(|_| fault("this is no list".to_owned()))?;
-        return parse_const_value(&expr, dtype).map_err(|error| fault(error.to_string()));
-    }
-    let number = text.parse::<f64>().map_err(|_| {
-        Failure::new(
-            Exit::Usage,
-            format!("`{text}` is neither a number nor a list nor @FILE"),
-        )
-    })?;
-    let dtype = dtype.unwrap_or(DType::F64);
-    let exact = text.parse::<i64>().ok().filter(|_| !dtype.is_float());
-    let made = match exact {
-        Some(value) => Tensor::from_i64s(dtype, Vec::new(), &[value]),
-        None => Tensor::from_f64s(dtype, Vec::new(), &[number]),
-    };
-    made.ok_or_else(|| Failure::new(Exit::Usage, format!("`{text}` is no {dtype}")))
 }
 
 /// The first elements of a tensor.

@@ -17,6 +17,7 @@ mod programs;
 mod reference;
 mod sections;
 mod syntax;
+mod tools;
 
 use libtest_mimic::{Failed, Trial};
 use sections::{Case, Part, TestFile};
@@ -105,6 +106,7 @@ pub fn trials() -> Vec<Trial> {
     trials.extend(laws::trials());
     trials.extend(reference::trials());
     trials.extend(examples::trials());
+    trials.extend(tools::trials());
     trials
 }
 

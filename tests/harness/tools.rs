@@ -1,0 +1,105 @@
+//! Commands that measure: what they say has the right form. What they measured is not judged.
+
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value as Json;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+const PROGRAM: &str = r#"
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 64), dtype="float32"), w: R.Tensor((64, 32), dtype="float32")):
+        y = R.matmul(x, w)
+        z = R.nn.relu(y)
+        return z
+"#;
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    vec![Trial::test("tools:bench", || bench().map_err(Failed::from))]
+}
+
+/// A folder of a test, with the program in it.
+fn folder(name: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    std::fs::write(folder.join("net.ir"), PROGRAM).map_err(|error| error.to_string())?;
+    Ok(folder)
+}
+
+fn irc(folder: &PathBuf, args: &str) -> Result<Output, String> {
+    Command::new(env!("CARGO_BIN_EXE_irc"))
+        .args(args.split_whitespace())
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())
+}
+
+/// What a command that ends well says on stdout.
+fn good(folder: &PathBuf, args: &str) -> Result<String, String> {
+    let output = irc(folder, args)?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!(
+            "irc {args}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+fn json(text: &str) -> Result<Json, String> {
+    serde_json::from_str(text).map_err(|error| format!("{error}: {text}"))
+}
+
+fn claim(holds: bool, what: &str) -> Result<(), String> {
+    match holds {
+        true => Ok(()),
+        false => Err(format!("it does not hold that {what}")),
+    }
+}
+
+fn bench() -> Result<(), String> {
+    const QUICK: &str = "--size n=5 --threads 1,2 --rounds 2 --seconds 0 --warm-up 0";
+    let folder = folder("bench")?;
+    good(&folder, "build net.ir -o net.so")?;
+    let report = good(&folder, &format!("bench net.ir net.so --json {QUICK}"))?;
+    let report = json(&report)?;
+    let runs = report["runs"].as_array().ok_or("no runs")?;
+    claim(runs.len() == 4, "each file runs at each number of threads")?;
+    for run in runs {
+        let time = |key: &str| run["ms"][key].as_f64().unwrap_or(f64::NAN);
+        claim(time("n") == 6.0, "a round has three calls at the least")?;
+        let sorted = ["min", "p50", "p90", "p99"].map(time);
+        claim(sorted.is_sorted() && sorted[0] > 0.0, "percentiles grow")?;
+        claim(
+            run["cold_ms"].as_f64() > run["load_ms"].as_f64(),
+            "loading is a part of the first answer",
+        )?;
+    }
+    claim(
+        runs[0]["ratio"].is_null() && runs[2]["ratio"].is_f64(),
+        "files after the first are compared with it",
+    )?;
+    let table = good(&folder, &format!("bench net.so {QUICK}"))?;
+    claim(
+        table.lines().count() == 3 && table.starts_with("file"),
+        "the table has a line a run",
+    )?;
+    for (median, limit, code) in [(1e9, "5%", 0), (1e-9, "5%", 1)] {
+        let old = |threads: u32| serde_json::json!({ "file": "net.onnx", "threads": threads, "ms": { "p50": median } });
+        let old = serde_json::json!({ "runs": [old(1), old(2)] });
+        std::fs::write(folder.join("old.json"), old.to_string())
+            .map_err(|error| error.to_string())?;
+        let args = format!("bench net.so --baseline old.json --fail-over {limit} {QUICK}");
+        let output = irc(&folder, &args)?;
+        claim(
+            output.status.code() == Some(code),
+            &format!("{args} ends with {code}"),
+        )?;
+    }
+    Ok(())
+}
