@@ -7,8 +7,10 @@
 //! A group has one *domain*, the shape that its loops run over. Element-wise operators join the group of an operand with
 //! their own shape; a reduction joins an element-wise group, and what follows it over the same domain joins
 //! again, so that softmax and the norms are one group; contractions, windows and gathers start groups that element-wise
-//! operators join as their epilogue. Values read outside their group become results of its function. Groups with equal
+//! operators join as their epilogue; attention, two products and the rows between them, is one group. Values read outside their group become results of its function. Groups with equal
 //! bodies share one function. Views, shapes, tuples, control flow and calls stay where they are.
+
+mod attention;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,6 +119,7 @@ fn fuse_block(stmts: &mut Vec<Stmt>, outer: &BTreeSet<Name>, info: &FuncInfo, ma
     for at in 0..stmts.len() {
         fuser.place(at);
     }
+    fuser.join_attention();
     let order = fuser.schedule();
     let mut out = Vec::with_capacity(stmts.len());
     for group in order {

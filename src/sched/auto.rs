@@ -7,12 +7,13 @@ use irc_syntax::uses::{for_each_expr, for_each_subexpr};
 use irc_syntax::{Expr, Func, Name, Stmt, StmtKind};
 
 use super::Target;
+use super::bands::{Band, bands};
 use super::build::{
     add, ceil_div, guarded, less, min, mul, parallel, region, serial_from, vectorized,
 };
 use super::fuse_rows::fuse_rows;
-use super::nest::{Buffers, Nest, Part, buffers_of, int_of, parts_of, replaced};
-use super::parallelize::{GRAIN, distribute, is_long, work_of};
+use super::nest::{Buffers, Nest, Part, accesses, buffers_of, int_of, parts_of, replaced};
+use super::parallelize::{GRAIN, Sharing, distribute, is_long, work_of};
 use super::tile::{Packing, Scope, tile};
 use super::vectorize::{is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
 
@@ -45,6 +46,7 @@ pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) 
         weights,
         parts: &parts,
         names: &mut names,
+        sharing: Sharing::Tasks,
         packings: Vec::new(),
         moved: BTreeSet::new(),
     };
@@ -85,6 +87,7 @@ struct Auto<'a> {
     weights: &'a BTreeSet<Name>,
     parts: &'a [Part],
     names: &'a mut NameSupply,
+    sharing: Sharing,
     packings: Vec<Packing>,
     moved: BTreeSet<Name>,
 }
@@ -111,7 +114,19 @@ impl Auto<'_> {
             used.extend(params.iter().cloned());
             used
         };
-        if let Some(fused) = fuse_rows(self.names, &nests, self.target, self.buffers, &used_after) {
+        if self.sharing == Sharing::Tasks
+            && let Some(res) = self.bands(&nests, &used_after)
+        {
+            return Some(res);
+        }
+        if let Some(fused) = fuse_rows(
+            self.names,
+            &nests,
+            self.target,
+            self.buffers,
+            self.sharing,
+            &used_after,
+        ) {
             self.moved.extend(fused.moved);
             return Some((fused.stmts, fused.taken));
         }
@@ -132,6 +147,7 @@ impl Auto<'_> {
                 buffers: self.buffers,
                 weights: self.weights,
                 result_is_read: result_of(nest).is_some_and(|name| used.contains(&name)),
+                sharing: self.sharing,
             };
             if let Some((stmts, packings)) = tile(self.names, nest, epilogue, &scope) {
                 self.packings.extend(packings);
@@ -147,6 +163,7 @@ impl Auto<'_> {
                 &nest.name,
                 &nest.loops[..outer],
                 work,
+                self.sharing,
                 Vec::new(),
                 body,
             ),
@@ -166,9 +183,88 @@ impl Auto<'_> {
             &nest.name,
             outer,
             work,
+            self.sharing,
             Vec::new(),
             body,
         ))
+    }
+
+    /// The code of attention, a task a band of rows, and how many nests it covers.
+    fn bands(
+        &mut self,
+        nests: &[&Nest],
+        used_after: &dyn Fn(usize) -> BTreeSet<Name>,
+    ) -> Option<(Vec<Stmt>, usize)> {
+        let found = bands(self.names, nests, self.target, self.buffers, used_after)?;
+        let mut stmts = Vec::new();
+        let mut moved = BTreeSet::new();
+        for part in &found.parts {
+            let mut levels: Vec<(Name, Expr)> = found
+                .heads
+                .iter()
+                .map(|each| (each.var.clone(), each.extent.clone()))
+                .collect();
+            levels.push((part.over.var.clone(), part.over.extent.clone()));
+            let body = self.inside(part)?;
+            stmts.extend(parallel(self.names, levels, body));
+            moved.extend(part.own.iter().cloned());
+        }
+        // What a band took the place of is declared nowhere any more.
+        let all: BTreeSet<Name> = nests[..found.taken]
+            .iter()
+            .flat_map(|nest| accesses(&nest.body))
+            .filter(|access| access.stores && !used_after(found.taken).contains(&access.buffer))
+            .map(|access| access.buffer)
+            .collect();
+        moved.extend(all);
+        self.moved.extend(moved);
+        Some((stmts, found.taken))
+    }
+
+    /// The nests of a band, and its buffers before them.
+    fn inside(&mut self, band: &Band) -> Option<Vec<Stmt>> {
+        let parts: Vec<Part> = band.nests.iter().cloned().map(Part::Nest).collect();
+        let mut inner = Auto {
+            target: self.target,
+            buffers: &band.buffers,
+            params: self.params,
+            weights: &BTreeSet::new(),
+            parts: &parts,
+            names: self.names,
+            sharing: Sharing::Within,
+            packings: Vec::new(),
+            moved: BTreeSet::new(),
+        };
+        let mut code = Vec::new();
+        let mut at = 0;
+        while at < parts.len() {
+            let (stmts, taken) = inner.next(at, &band.nests[at])?;
+            code.extend(stmts);
+            at += taken;
+        }
+        let moved = inner.moved;
+        let used = used_in(
+            code.iter()
+                .cloned()
+                .map(Part::Stmt)
+                .collect::<Vec<_>>()
+                .iter(),
+        );
+        let mut body = Vec::new();
+        for name in band
+            .own
+            .iter()
+            .filter(|name| used.contains(*name) && !moved.contains(*name))
+        {
+            let (dtype, shape) = band.buffers.get(name)?;
+            let shape = Expr::tuple(shape.iter().cloned());
+            body.push(Stmt::bind(
+                name,
+                Expr::call("T.alloc_buffer", [shape, Expr::str(dtype.name())]),
+            ));
+        }
+        body.extend(code);
+        Some(body)
     }
 
     /// One long loop, its vectors shared out in chunks.

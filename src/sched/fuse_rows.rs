@@ -17,7 +17,7 @@ use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
 use super::Target;
 use super::nest::{Access, Buffers, Loop, Nest, accesses, int_of, replaced};
-use super::parallelize::{distribute, work_of};
+use super::parallelize::{Sharing, distribute, work_of};
 use super::vectorize::{alloc_local, map_inside, reduce_row_inside};
 
 /// The fused code, how many nests went into it, and the buffers that are declared inside it now.
@@ -37,6 +37,7 @@ pub fn fuse_rows(
     nests: &[&Nest],
     target: Target,
     buffers: &Buffers,
+    sharing: Sharing,
     used_after: &dyn Fn(usize) -> BTreeSet<Name>,
 ) -> Option<FusedRows> {
     let first = nests.first()?;
@@ -60,17 +61,17 @@ pub fn fuse_rows(
             compact.insert(access.buffer.clone(), axes);
         }
     }
-    emit(names, group, outer, target, buffers, compact)
+    emit(names, group, outer, target, buffers, sharing, compact)
 }
 
-fn accesses_of(nest: &Nest) -> Vec<Access> {
+pub(super) fn accesses_of(nest: &Nest) -> Vec<Access> {
     let mut res = accesses(&nest.init);
     res.extend(accesses(&nest.body));
     res
 }
 
 /// The nests with their first loops named as those of the first nest.
-fn renamed(nests: &[&Nest], outer: usize) -> Vec<Nest> {
+pub(super) fn renamed(nests: &[&Nest], outer: usize) -> Vec<Nest> {
     let heads: Vec<Name> = nests[0].loops[..outer]
         .iter()
         .map(|each| each.var.clone())
@@ -95,7 +96,7 @@ fn renamed(nests: &[&Nest], outer: usize) -> Vec<Nest> {
 }
 
 /// For each shared loop the axis of an access that it is the index of.
-fn shared_axes(access: &Access, shared: &[&Name]) -> Option<Vec<usize>> {
+pub(super) fn shared_axes(access: &Access, shared: &[&Name]) -> Option<Vec<usize>> {
     shared
         .iter()
         .map(|var| {
@@ -138,7 +139,7 @@ fn run_length(
 }
 
 /// Whether what one nest stores is met by the others at the same place of the shared loops.
-fn flows_within(group: &[Nest], heads: &[Loop]) -> bool {
+pub(super) fn flows_within(group: &[Nest], heads: &[Loop]) -> bool {
     let shared: Vec<&Name> = heads.iter().map(|each| &each.var).collect();
     let all: Vec<Access> = group.iter().flat_map(accesses_of).collect();
     let stored: BTreeSet<&Name> = all
@@ -176,6 +177,7 @@ fn emit(
     outer: usize,
     target: Target,
     buffers: &Buffers,
+    sharing: Sharing,
     compact: BTreeMap<Name, Vec<usize>>,
 ) -> Option<FusedRows> {
     let mut prologue = Vec::new();
@@ -217,7 +219,7 @@ fn emit(
     }
     let heads = group.first()?.loops[..outer].to_vec();
     let taken = group.len();
-    let stmts = distribute(names, "rows", &heads, work, prologue, body);
+    let stmts = distribute(names, "rows", &heads, work, sharing, prologue, body);
     Some(FusedRows {
         stmts,
         taken,

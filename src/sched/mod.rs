@@ -1,10 +1,11 @@
 //! The automatic schedule: prim_funcs in block form become loops, vectors, tiles and kernel regions.
 //!
-//! `nest` reads block form, `build` makes text; `vectorize`, `tile`, `fuse_rows` and `parallelize` are the primitives. Each
+//! `nest` reads block form, `build` makes text; `vectorize`, `tile`, `fuse_rows`, `bands` and `parallelize` are the primitives. Each
 //! checks its conditions whole and refuses what it does not understand; what every one refuses stays in block form,
 //! which codegen takes as well. Tests interpret functions before and after (`tests/sched`).
 
 mod auto;
+mod bands;
 mod build;
 mod fuse_rows;
 mod nest;
@@ -44,4 +45,9 @@ impl Target {
         lanes: 4,
         registers: 15,
     };
+
+    /// Rows of a tile whose panels are two vectors wide: the sums, two vectors of one operand and one of the other.
+    pub fn tile_rows(self) -> i64 {
+        ((self.registers - 3) / 2).clamp(1, 14)
+    }
 }

@@ -14,23 +14,36 @@ use super::nest::{Loop, int_of};
 /// Operations that a task should have.
 pub const GRAIN: i64 = 32 * 1024;
 
+/// Whether loops become tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// The outermost do.
+    Tasks,
+    /// None: the code is part of a task.
+    Within,
+}
+
 /// Shares out `outer` loops, each round of all of which takes `work` operations, around the region's `body`.
 pub fn distribute(
     names: &mut NameSupply,
     name: &str,
     outer: &[Loop],
     work: i64,
+    sharing: Sharing,
     prologue: Vec<Stmt>,
     mut body: Vec<Stmt>,
 ) -> Vec<Stmt> {
     let mut work = work.max(1);
     let mut at = outer.len();
     let mut chunk: Option<(Name, Expr)> = None;
-    while at > 0 && work < GRAIN {
+    while at > 0 && (work < GRAIN || sharing == Sharing::Within) {
         at -= 1;
         let each = &outer[at];
         let rounds = (GRAIN + work - 1) / work;
         match each.len() {
+            _ if sharing == Sharing::Within => {
+                body = vec![serial(&each.var, each.extent.clone(), body)];
+            }
             Some(len) if len <= rounds => {
                 body = vec![serial(&each.var, each.extent.clone(), body)];
                 work *= len.max(1);

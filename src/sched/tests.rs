@@ -182,3 +182,20 @@ fn rows() {
     );
     check(&text, &[("n", 3)], Target::AVX2, false);
 }
+
+#[test]
+fn attention_in_bands() {
+    let body = "s = R.matmul(q, k)\nt = R.add(R.multiply(s, R.const(0.5, \"float32\")), mask)\nm = R.max(t, axis=[-1], keepdims=True)\ne = R.exp(R.subtract(t, m))\nz = R.divide(e, R.sum(e, axis=[-1], keepdims=True))\ny = R.matmul(z, v)\nr = R.multiply(y, gate)\nreturn r";
+    let params = |rows: &str, columns: &str| {
+        format!(
+            "q: R.Tensor((2, {rows}, 20), \"float32\"), k: R.Tensor((2, 20, {columns}), \"float32\"), mask: R.Tensor(({rows}, {columns}), \"float32\"), v: R.Tensor((2, {columns}, 24), \"float32\"), gate: R.Tensor((2, {rows}, 24), \"float32\")"
+        )
+    };
+    let fixed = graph(&params("103", "70"), body);
+    assert_eq!(lowered(&fixed).funcs().count(), 2, "one kernel");
+    check(&fixed, &[], Target::AVX2, false);
+    check(&fixed, &[], Target::AVX512, true);
+    let open = graph(&params("\"n\"", "\"m\""), body);
+    check(&open, &[("n", 53), ("m", 9)], Target::AVX2, false);
+    check(&open, &[("n", 5), ("m", 19)], Target::AVX2, false);
+}

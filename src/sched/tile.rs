@@ -26,7 +26,7 @@ use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, unrolle
 use super::nest::{
     Access, Buffers, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of,
 };
-use super::parallelize::{distribute, work_of};
+use super::parallelize::{Sharing, distribute, work_of};
 use super::vectorize::{
     Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
 };
@@ -52,6 +52,8 @@ pub struct Scope<'a> {
     pub weights: &'a BTreeSet<Name>,
     /// Whether the reduction's result is read by anything but the epilogue.
     pub result_is_read: bool,
+    /// Whether the outer loops become tasks.
+    pub sharing: Sharing,
 }
 
 /// A tile's plan.
@@ -422,7 +424,15 @@ impl Tile<'_> {
         if start.is_some() && !is_one_tile {
             outer.push(tile_loop);
         }
-        distribute(names, &self.nest.name, &outer, work, Vec::new(), body)
+        distribute(
+            names,
+            &self.nest.name,
+            &outer,
+            work,
+            self.scope.sharing,
+            Vec::new(),
+            body,
+        )
     }
 
     /// One tile: sums to their start, the reduction, the results. `first` is its first panel.

@@ -244,9 +244,18 @@ impl Lower<'_> {
     fn choose_kept(&self, order: &[Name], results: &[Name]) -> BTreeSet<Name> {
         let mut keep: BTreeSet<Name> = results.iter().cloned().collect();
         for name in order {
-            let (prim, _) = &self.calls[name];
+            let (prim, call) = &self.calls[name];
             if !element::is_inline(*prim) {
                 keep.insert(name.clone());
+            }
+            // A product reads each element of its operands many times.
+            if matches!(prim, Prim::Matmul | Prim::Conv(_) | Prim::ConvTranspose(_)) {
+                let operands = call.operands().into_iter().filter_map(Expr::as_name);
+                keep.extend(
+                    operands
+                        .filter(|name| self.calls.contains_key(*name))
+                        .cloned(),
+                );
             }
         }
         // A costly value read by blocks of different kept values would be computed once in each.
