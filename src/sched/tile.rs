@@ -22,7 +22,9 @@ use irc_syntax::visit::walk_expr_mut;
 use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
 use super::Target;
-use super::build::{add, ceil_div, floor_div, guarded, less, mul, serial, unrolled, vectorized};
+use super::build::{
+    add, ceil_div, floor_div, guarded, less, min, mul, serial, serial_from, unrolled, vectorized,
+};
 use super::nest::{
     Access, Buffers, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of,
 };
@@ -317,6 +319,18 @@ impl Tile<'_> {
         self.row.is_some() && depth.saturating_mul(columns) > 64 * 1024
     }
 
+    /// How many tiles go over one panel before the next: few where all panels stay in the cache near the core, so that the
+    /// results of a row are written close to each other; many where each round reads the panels from farther away.
+    fn tiles_of_block(&self) -> i64 {
+        let depth = work_of(&self.reduced);
+        let columns = self.spatial.last().and_then(Loop::len).unwrap_or(64);
+        if depth.saturating_mul(columns) <= 256 * 1024 {
+            8
+        } else {
+            64
+        }
+    }
+
     /// How many panels stand beside each other in a tile of so many rows: enough sums to hide how long an addition
     /// takes, as far as registers hold them.
     fn panels_beside(&self, rows: i64) -> i64 {
@@ -333,6 +347,18 @@ impl Tile<'_> {
             masked: masked && self.masked,
         };
         let panels = &self.panels;
+        if most == 1 && self.masked && self.has_open_loads() {
+            // Masks would take registers from the sums of all panels.
+            let whole = floor_div(&self.columns(), self.lanes);
+            let rest = match int_of(&self.columns()) {
+                Some(_) => Expr::int(1),
+                None => Expr::binary(BinaryOp::Sub, panels.clone(), whole.clone()),
+            };
+            return vec![
+                part(Expr::int(0), whole.clone(), 1, false),
+                part(whole, rest, 1, true),
+            ];
+        }
         if most == 1 {
             return vec![part(Expr::int(0), panels.clone(), 1, true)];
         }
@@ -414,15 +440,35 @@ impl Tile<'_> {
             work *= panel_loop.len().unwrap_or(8);
             body = vec![serial(&panel_loop.var, panel_loop.extent.clone(), body)];
         }
-        let n_spatial = self.spatial.len();
-        let mut outer: Vec<Loop> = Vec::new();
-        if is_outer {
+        let others = (0..self.spatial.len() - 1).filter(|at| Some(*at) != self.row);
+        let mut outer: Vec<Loop> = others.map(|at| self.spatial[at].clone()).collect();
+        let has_tiles = start.is_some() && !is_one_tile;
+        if is_outer && has_tiles {
+            let block = self.tiles_of_block();
+            let block_loop = Loop {
+                var: names.fresh("bo"),
+                extent: ceil_div(&tile_loop.extent, block),
+                reduces: false,
+            };
+            let (lo, hi) = match block_loop.len() {
+                Some(1) => (Expr::int(0), tile_loop.extent.clone()),
+                _ => {
+                    let lo = mul(Expr::name(&block_loop.var), block);
+                    let hi = min(add(lo.clone(), Expr::int(block)), tile_loop.extent.clone());
+                    (lo, hi)
+                }
+            };
+            body = vec![serial_from(&tile_loop.var, lo, hi, body)];
+            work *= block;
+            outer.push(block_loop);
             outer.push(panel_loop);
-        }
-        let others = (0..n_spatial - 1).filter(|at| Some(*at) != self.row);
-        outer.extend(others.map(|at| self.spatial[at].clone()));
-        if start.is_some() && !is_one_tile {
-            outer.push(tile_loop);
+        } else {
+            if is_outer {
+                outer.insert(0, panel_loop);
+            }
+            if has_tiles {
+                outer.push(tile_loop);
+            }
         }
         distribute(
             names,

@@ -305,6 +305,9 @@ struct Placer<'a> {
     active: [Vec<u32>; 3],
 }
 
+/// From a write to a read two instructions later.
+const AT_ONCE: u32 = 3;
+
 /// Temporaries are negative intervals in the scan: they come in their order and are never evicted.
 #[derive(Clone, Copy)]
 enum Item {
@@ -332,6 +335,12 @@ impl<'a> Placer<'a> {
                     Home::Pool(_) => 0.3,
                     Home::Arg(_) => 0.6,
                 };
+        }
+        // What the next instructions read at once needs its register there, wherever else it lives.
+        for interval in &mut intervals {
+            if interval.start != u32::MAX && interval.end - interval.start <= AT_ONCE {
+                interval.weight = f64::INFINITY;
+            }
         }
         let res = Allocation {
             locs: vec![Loc::Nowhere; func.types.len()],

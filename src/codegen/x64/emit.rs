@@ -4,12 +4,16 @@
 //! elsewhere it is loaded into a scratch register. Scratch registers are taken from the allocator only when a function
 //! turns out to need them: the emitter starts with none and tries again with one more.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use iced_x86::{Code, Code::*, MemoryOperand, Register};
 
 use super::alloc::{self, Allocation, Class, Limits, Loc};
 use super::asm::{Asm, BadForm, Cond, Opnd};
+use super::reload::reload;
 use crate::codegen::debug::FrameStep;
-use crate::codegen::kernel::vir::{CmpOp, Elem, Func, Inst, Reg, Src};
+use crate::codegen::kernel::vir::{CmpOp, Elem, Func, Inst, Reg, Src, Ty};
 
 /// The vector instruction set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,10 +87,9 @@ pub fn emit(func: &Func, isa: Isa) -> Option<Emitted> {
                 mask: 7 - scratch.min(2),
             },
         };
-        let temps = |inst: &Inst| temps(inst, isa);
-        let alloc = alloc::allocate(func, limits, &temps);
+        let (func, alloc) = placed(func, limits, isa);
         let mut emitter = Emitter {
-            func,
+            func: &func,
             isa,
             limits,
             alloc,
@@ -111,6 +114,26 @@ pub fn emit(func: &Func, isa: Isa) -> Option<Emitted> {
         }
     }
     None
+}
+
+/// Places for the registers of a function, in which what found none is loaded again where it can be.
+fn placed(func: &Func, limits: Limits, isa: Isa) -> (Cow<'_, Func>, Allocation) {
+    let temps = |inst: &Inst| temps(inst, isa);
+    let mut func = Cow::Borrowed(func);
+    loop {
+        let alloc = alloc::allocate(&func, limits, &temps);
+        let spilled: BTreeSet<Reg> = (0u32..)
+            .map(Reg)
+            .zip(&alloc.locs)
+            .filter(|&(reg, loc)| {
+                matches!(loc, Loc::Slot(_)) && matches!(func.ty(reg), Ty::F32 | Ty::I32)
+            })
+            .map(|(reg, _)| reg)
+            .collect();
+        if spilled.is_empty() || !reload(func.to_mut(), &spilled) {
+            return (func, alloc);
+        }
+    }
 }
 
 /// Vector registers that an instruction needs besides its operands.

@@ -14,6 +14,7 @@ mod emit_vector;
 mod emulate;
 #[cfg(test)]
 mod exec;
+mod reload;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -201,7 +201,7 @@ pub(super) fn run(text: &str, mut data: Data) -> Data {
     data
 }
 
-fn disassemble(code: &[u8]) -> String {
+pub(super) fn disassemble(code: &[u8]) -> String {
     use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
     let mut text = String::new();
     let mut formatter = IntelFormatter::new();

@@ -272,6 +272,44 @@ def f(X: T.Buffer((H, 5, 16), "float32"), W: T.Buffer((3, 3, 16), "float32"), Y:
 }
 
 #[test]
+fn depthwise_tiles_load_again_what_registers_cannot_hold() {
+    const TEXT: &str = r#"
+@T.prim_func
+def f(X: T.Buffer((3, 8, 16), "float32"), W: T.Buffer((3, 3, 16), "float32"), Y: T.Buffer((6, 16), "float32")):
+    with T.sblock("tile"):
+        T.sblock_attr({"irc.kernel": True})
+        acc = T.alloc_local((6, 16), "float32")
+        for mi in T.unroll(6):
+            for vi in T.vectorized(16):
+                acc[mi, vi] = T.float32(0)
+        for ky in range(3):
+            for kx in T.unroll(3):
+                for mi in T.unroll(6):
+                    for vi in T.vectorized(16):
+                        acc[mi, vi] = acc[mi, vi] + X[ky, mi + kx, vi] * W[ky, kx, vi]
+        for mi in T.unroll(6):
+            for vi in T.vectorized(16):
+                Y[mi, vi] = acc[mi, vi]
+"#;
+    let (x, w) = (numbers(384, 8), numbers(144, 9));
+    let want: Vec<f32> = (0..96)
+        .map(|at| {
+            let (column, c) = (at / 16, at % 16);
+            let taps = (0..9).map(|tap| (tap / 3, tap % 3));
+            taps.map(|(ky, kx)| x[(ky * 8 + column + kx) * 16 + c] * w[(ky * 3 + kx) * 16 + c])
+                .sum()
+        })
+        .collect();
+    let data = Data::default()
+        .floats("X", &x)
+        .floats("W", &w)
+        .floats("Y", &[0.0; 96]);
+    close(&run(TEXT, data).get("Y"), &want, 1e-5);
+    let code = super::tests::disassemble(&super::tests::compile(TEXT).code);
+    assert!(!code.contains("[rsp"), "{code}");
+}
+
+#[test]
 fn narrow_elements_widen_and_narrow() {
     const TEXT: &str = r#"
 @T.prim_func
