@@ -67,6 +67,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::simplify::PASS, Stage::Loops),
     (&opt::dead_code::PASS, Stage::Loops),
     (&opt::lower::PASS, Stage::Loops),
+    (&sched::costs::PASS, Stage::Loops),
     (&sched::PASS, Stage::Scheduled),
     (&opt::allocate_workspace::PASS, Stage::Planned),
     (&opt::plan_memory::PASS, Stage::Planned),

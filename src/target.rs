@@ -3,6 +3,9 @@
 /// The largest static buffer of a prim_func that is kept on the stack, in bytes.
 pub const MAX_STACK_BUFFER: i64 = 16 * 1024;
 
+/// The attribute of modules that are built for profiles: a hook is called before and after every kernel.
+pub const PROFILE: &str = "irc.profile";
+
 /// The instruction set that code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cpu {

@@ -22,6 +22,9 @@ use crate::codegen::Target;
 use crate::driver::{FileKind, recognize};
 use figures::{Report, Run};
 
+pub use figures::{show_ms, table};
+pub use worker::inputs_for;
+
 /// `irc bench FILE… [--size n=128] [--threads 1,2] [--json] [--baseline OLD.json --fail-over 5%]`
 #[derive(clap::Args)]
 pub struct Args {

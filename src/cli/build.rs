@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::Exit;
 use super::output::{Outputs, Unwritable, write_stdout};
 use super::report::{Failure, Session};
-use crate::codegen::{Cpu, Target};
+use crate::codegen::{Cpu, PROFILE, Target};
 use crate::driver::{self, Artefact, PIPELINE, Stage};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
-use crate::syntax::{Module, print};
+use crate::syntax::{Expr, Module, print};
 
 /// `irc build FILE [-o NET.so] [--emit KINDS] [--cpu CPU] [--weights PLACE]`
 #[derive(clap::Args)]
@@ -37,6 +37,9 @@ pub struct Args {
     /// Where weights go: auto (beside the library above 256 MiB), embed, sidecar
     #[arg(long, value_name = "PLACE", default_value = "auto", value_parser = ["auto", "embed", "sidecar"])]
     weights: String,
+    /// Let the library call a hook around every kernel, which `irc run --profile` sets
+    #[arg(long)]
+    profile: bool,
     /// Say which marked regions the vector emitter took, and why not the others
     #[arg(short, long)]
     verbose: bool,
@@ -134,10 +137,13 @@ impl Stages {
 /// Builds the program; 1 when it has errors.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     let lib = session.library()?;
-    let program = match session.load(&args.file, &lib) {
+    let mut program = match session.load(&args.file, &lib) {
         Ok(program) => program,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
+    if args.profile {
+        driver::set_attr(&mut program.module, PROFILE, Expr::bool(true));
+    }
     let mut target = args.cpu.clone();
     target.listing = args
         .emit

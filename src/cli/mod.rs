@@ -20,6 +20,7 @@ pub mod native;
 pub mod opt;
 mod output;
 pub mod print;
+mod profile;
 pub mod report;
 pub mod run;
 mod temporary;

@@ -1,6 +1,8 @@
 //! Loads a shared object that irc made and calls it as TVM-FFI would, with structures laid out by hand.
 #![allow(unsafe_code)] // Calls into a library through its C interface.
 
+mod hook;
+
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
@@ -11,6 +13,8 @@ use crate::codegen::entry::Maps;
 use crate::link;
 use crate::syntax::DType;
 use crate::tensor::{MappedFile, Tensor, count};
+
+pub use hook::{KernelCall, Trace};
 
 /// `TVMFFIAny`.
 #[repr(C)]

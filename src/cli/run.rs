@@ -15,6 +15,7 @@ use super::inputs::{forms, parse_pairs, read_inputs, read_value};
 use super::map::show_maps;
 use super::native::{Native, Slot};
 use super::output::{write_file, write_stdout};
+use super::profile;
 use super::report::{Failure, Session, read_bytes};
 use super::temporary::Temporary;
 use crate::check::{Info, Type, check};
@@ -56,6 +57,8 @@ pub struct Args {
     /// What the code may use, where a program is built first
     #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
     cpu: Target,
+    #[command(flatten)]
+    profile: profile::Options,
 }
 
 /// What calls the function.
@@ -66,6 +69,16 @@ enum Engine {
 
 /// Runs the function; 1 when results differ from what is expected, 5 when it fails.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
+    if args.profile.is_wanted() {
+        let subject = profile::Subject {
+            file: &args.file,
+            function: &args.function,
+            inputs: &args.inputs,
+            data: args.data.as_deref(),
+            cpu: &args.cpu,
+        };
+        return profile::run(&args.profile, &subject, session);
+    }
     let mut temporary = None;
     let engine = match open(&args, session, &mut temporary)? {
         Ok(engine) => engine,

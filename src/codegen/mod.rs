@@ -25,7 +25,7 @@ pub mod x64;
 
 pub use object::{Assembled, Assembler, Region};
 
-pub use crate::target::{Cpu, Target};
+pub use crate::target::{Cpu, PROFILE, Target};
 
 use std::collections::BTreeMap;
 
@@ -111,6 +111,9 @@ pub fn compile(
     }
     let (table, workspaces) = (program.table, program.workspaces);
     runtime::define(&mut asm).map_err(|fault| vec![fault])?;
+    if module.attr(PROFILE).is_some() {
+        runtime::profile::define(&mut asm).map_err(|fault| vec![fault])?;
+    }
     let placed: Vec<Weight> = table
         .iter()
         .filter_map(|name| weights.get(name))

@@ -35,7 +35,7 @@ pub mod take_first;
 use std::collections::BTreeSet;
 
 use irc_syntax::{
-    Diagnostic, Expr, ExprKind, Func, Module, Name, Severity, SourceMap, Stmt, StmtKind,
+    Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, Severity, SourceMap, Stmt, StmtKind,
     is_identical, parse, print,
 };
 
@@ -208,13 +208,17 @@ pub(crate) fn set_num_input(func: &mut Func, num_input: usize) {
     set_func_attr(func, "num_input", Expr::int(num_input as i128));
 }
 
-/// Sets one attribute of a graph function, in the order of keys.
+/// Sets one attribute of a function, in the order of keys.
 pub(crate) fn set_func_attr(func: &mut Func, key: &str, value: Expr) {
+    let path = match func.kind {
+        FuncKind::Loops => "T.func_attr",
+        FuncKind::Graph | FuncKind::Local => "R.func_attr",
+    };
     for stmt in &mut func.body {
         let StmtKind::Expr(call) = &mut stmt.kind else {
             continue;
         };
-        if !call.is_call_of("R.func_attr") {
+        if !call.is_call_of(path) {
             continue;
         }
         let ExprKind::Call { args, .. } = &mut call.kind else {
@@ -236,6 +240,5 @@ pub(crate) fn set_func_attr(func: &mut Func, key: &str, value: Expr) {
         return;
     }
     let attrs = Expr::dict([(key.to_owned(), value)]);
-    func.body
-        .insert(0, Stmt::expr(Expr::call("R.func_attr", [attrs])));
+    func.body.insert(0, Stmt::expr(Expr::call(path, [attrs])));
 }

@@ -7,6 +7,7 @@
 mod auto;
 mod bands;
 mod build;
+pub mod costs;
 mod fuse_rows;
 mod nest;
 mod pack;

@@ -17,7 +17,10 @@ class Module:
 
 /// The tests.
 pub fn trials() -> Vec<Trial> {
-    vec![Trial::test("tools:bench", || bench().map_err(Failed::from))]
+    vec![
+        Trial::test("tools:bench", || bench().map_err(Failed::from)),
+        Trial::test("tools:profile", || profile().map_err(Failed::from)),
+    ]
 }
 
 /// A folder of a test, with the program in it.
@@ -101,5 +104,61 @@ fn bench() -> Result<(), String> {
             &format!("{args} ends with {code}"),
         )?;
     }
+    Ok(())
+}
+
+fn profile() -> Result<(), String> {
+    const FILES: &str = "--profile-json profile.json --trace trace.json";
+    let folder = folder("profile")?;
+    good(&folder, "build net.ir -o plain.so")?;
+    good(&folder, "build net.ir -o hooked.so --profile")?;
+    let bytes = |name: &str| std::fs::read(folder.join(name)).map_err(|error| error.to_string());
+    let has_hook = |bytes: &[u8]| bytes.windows(11).any(|part| part == b"net_profile");
+    claim(
+        !has_hook(&bytes("plain.so")?),
+        "a library pays nothing that is not built for profiles",
+    )?;
+    claim(
+        has_hook(&bytes("hooked.so")?),
+        "the hook is there where it is asked for",
+    )?;
+    for file in ["plain.so", "hooked.so", "net.ir"] {
+        let args = format!("run {file} --profile --size n=5 --repeat 2 --peaks 100,20 {FILES}");
+        let table = good(&folder, &args)?;
+        claim(
+            table.contains("as stated"),
+            "the table says where peaks come from",
+        )?;
+        let report = json(&String::from_utf8_lossy(&bytes("profile.json")?))?;
+        let kernels = report["kernels"].as_array().ok_or("no kernels")?;
+        let calls: u64 = kernels
+            .iter()
+            .filter_map(|kernel| kernel["calls"].as_u64())
+            .sum();
+        claim(calls >= 1 && report["requests"] == 2, "kernels are counted")?;
+        if file != "plain.so" {
+            let sum = |key: &str| -> f64 {
+                kernels
+                    .iter()
+                    .filter_map(|kernel| kernel[key].as_f64())
+                    .sum()
+            };
+            claim(
+                sum("operations") == 5.0 * 32.0 * (2.0 * 64.0 + 1.0),
+                "operations are those of the sizes",
+            )?;
+            claim(
+                sum("bytes") == 4.0 * (5.0 * 64.0 + 64.0 * 32.0 + 5.0 * 32.0),
+                "every element is moved once",
+            )?;
+        }
+        let trace = json(&String::from_utf8_lossy(&bytes("trace.json")?))?;
+        let events = trace["traceEvents"].as_array().ok_or("no events")?;
+        claim(
+            events.len() as u64 == calls + 1 && events.iter().all(|event| event["ph"] == "X"),
+            "the trace has an event a kernel, and one of the request",
+        )?;
+    }
+    good(&folder, "run net.ir --profile --size n=5 --repeat 1")?;
     Ok(())
 }

@@ -22,7 +22,8 @@ const MAX_CALLS: usize = 50_000;
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let path = Path::new(args.files.first().map_or("", String::as_str));
     let failed = |message: String| Failure::new(Exit::RunFailed, message);
-    let inputs = inputs_of(args, path)?;
+    let folder = args.data.as_deref();
+    let inputs = inputs_for(path, &args.function, folder, &args.inputs, &args.sizes)?;
     // Memory is counted from here on.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let before = memory_mb("VmRSS:");
@@ -52,29 +53,31 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn inputs_of(args: &Args, path: &Path) -> Result<Vec<Data>, Failure> {
+/// The inputs of a function of a library: those of a folder, or those that are given, and the others made.
+///
+/// # Errors
+/// There is no such function, or an input cannot be read or made.
+pub fn inputs_for(
+    path: &Path,
+    function: &str,
+    folder: Option<&Path>,
+    given: &[String],
+    sizes: &[String],
+) -> Result<Vec<Data>, Failure> {
     let interface = Interface::read(path).map_err(|why| Failure::new(Exit::Io, why))?;
-    let (params, _) = interface.slots(&args.function).ok_or_else(|| {
+    let (params, _) = interface.slots(function).ok_or_else(|| {
         let known = interface.functions().join(", ");
-        let message = format!(
-            "there is no function `{}`; there are: {known}",
-            args.function
-        );
+        let message = format!("there is no function `{function}`; there are: {known}");
         Failure::new(Exit::Usage, message)
     })?;
-    if let Some(folder) = &args.data {
+    if let Some(folder) = folder {
         let sets = data::find_sets(folder)?;
-        let set = sets.first().map_or(folder.as_path(), |set| set.as_path());
+        let set = sets.first().map_or(folder, |set| set.as_path());
         return data::read(set, "input", &forms(&params));
     }
-    let sizes = parse_sizes(&args.sizes)?;
+    let sizes = parse_sizes(sizes)?;
     let missing = |param: &_| make_input(param, &sizes);
-    read_inputs(
-        &args.inputs,
-        &params,
-        &interface.maps(&args.function),
-        &missing,
-    )
+    read_inputs(given, &params, &interface.maps(function), &missing)
 }
 
 /// Calls for so long, and at least so often; the nanoseconds of each call.

@@ -9,6 +9,7 @@ use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Name, Span};
 use super::object::is_object;
 use super::{Form, Host, HostTensor, HostValue, Leaf, flatten_type};
 use crate::check::{TensorType, Type, type_from_expr};
+use crate::codegen::PROFILE;
 use crate::codegen::arith::Val;
 use crate::codegen::cast;
 use crate::codegen::loops::{self, PrimParam};
@@ -27,7 +28,8 @@ impl Host<'_, '_, '_> {
                     .positional()
                     .map(|arg| self.value(arg, None))
                     .collect::<Res<_>>()?;
-                self.call_prim(func, args, expr.span)?;
+                let result = expr.positional().last().and_then(Expr::as_name);
+                self.call_prim_for(func, args, result, expr.span)?;
                 Ok(HostValue::Nothing)
             }
             Some(func) => self.call_graph(func, expr),
@@ -142,7 +144,7 @@ impl Host<'_, '_, '_> {
         }
         values.extend(outs.iter().cloned());
         values.extend(vars);
-        self.call_prim(&func, values, expr.span)?;
+        self.call_prim_for(&func, values, name, expr.span)?;
         Ok(match outs.pop() {
             Some(only) if !is_list => only,
             Some(last) => {
@@ -188,6 +190,17 @@ impl Host<'_, '_, '_> {
         &mut self,
         func: &Func,
         values: Vec<HostValue>,
+        span: Option<Span>,
+    ) -> Res<()> {
+        self.call_prim_for(func, values, None, span)
+    }
+
+    /// Calls a prim_func with one value a parameter. `place` names the tensor that it computes.
+    fn call_prim_for(
+        &mut self,
+        func: &Func,
+        values: Vec<HostValue>,
+        place: Option<&Name>,
         span: Option<Span>,
     ) -> Res<()> {
         let sig = loops::prim_sig(func)?;
@@ -252,6 +265,7 @@ impl Host<'_, '_, '_> {
         for (dim, value) in compound {
             self.solve_dim(&dim, value, &mut dims);
         }
+        let mut sizes = Vec::new();
         for sym in &sig.dims {
             let value = dims.get(sym).copied().ok_or_else(|| {
                 unsupported(
@@ -259,11 +273,60 @@ impl Host<'_, '_, '_> {
                     format!("dim `{sym}` of `{}` follows from no argument", func.name),
                 )
             })?;
-            args.push(value);
+            sizes.push(value);
         }
+        args.extend(&sizes);
         let id = loops::declare(self.lower.asm, func)?;
+        let hook = match self.program.module.attr(PROFILE) {
+            Some(_) => {
+                let scalars = sig
+                    .params
+                    .iter()
+                    .zip(&args)
+                    .filter_map(|((name, param), &value)| {
+                        matches!(param, PrimParam::Scalar(DType::I64)).then_some((name, value))
+                    });
+                let symbols = sig.dims.iter().zip(sizes).chain(scalars).collect();
+                Some(self.profile_args(func, place, symbols)?)
+            }
+            None => None,
+        };
+        self.call_hook(hook.as_deref(), 0)?;
         let status = self.lower.call(id, &args);
         self.lower.check_status(status);
+        self.call_hook(hook.as_deref(), 1)
+    }
+
+    /// What the profile's hook is told of a call, but for the phase.
+    fn profile_args(
+        &mut self,
+        func: &Func,
+        place: Option<&Name>,
+        symbols: Vec<(&Name, Value)>,
+    ) -> Res<Vec<Value>> {
+        let place = match place {
+            Some(tensor) => format!("{}/{tensor}", self.func),
+            None => self.func.to_string(),
+        };
+        let (names, sizes): (Vec<&str>, Vec<Value>) = symbols
+            .into_iter()
+            .map(|(name, size)| (name.as_str(), size))
+            .unzip();
+        Ok(vec![
+            self.lower.text(&func.name)?,
+            self.lower.text(&place)?,
+            self.lower.text(&names.join(","))?,
+            self.lower.stack_array(&sizes),
+        ])
+    }
+
+    fn call_hook(&mut self, args: Option<&[Value]>, phase: i64) -> Res<()> {
+        if let Some(args) = args {
+            let mut args = args.to_vec();
+            args.push(self.lower.i64(phase));
+            self.lower
+                .call_runtime("irc_profile", &[I64; 5], &[], &args)?;
+        }
         Ok(())
     }
 

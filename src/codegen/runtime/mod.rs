@@ -11,6 +11,7 @@ mod nested;
 pub mod object;
 mod params;
 mod pool;
+pub mod profile;
 mod result;
 mod string;
 
