@@ -68,6 +68,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::dead_code::PASS, Stage::Loops),
     (&opt::lower::PASS, Stage::Loops),
     (&sched::costs::PASS, Stage::Loops),
+    (&sched::tuned::PASS, Stage::Loops),
     (&sched::PASS, Stage::Scheduled),
     (&opt::allocate_workspace::PASS, Stage::Planned),
     (&opt::plan_memory::PASS, Stage::Planned),

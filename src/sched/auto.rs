@@ -11,15 +11,20 @@ use super::bands::{Band, bands};
 use super::build::{
     add, ceil_div, guarded, less, min, mul, parallel, region, serial_from, vectorized,
 };
+use super::choice::Choice;
 use super::fuse_rows::fuse_rows;
 use super::nest::{Buffers, Nest, Part, accesses, buffers_of, int_of, parts_of, replaced};
-use super::parallelize::{GRAIN, Sharing, distribute, is_long, work_of};
+use super::parallelize::{Sharing, distribute, is_long, work_of};
 use super::tile::{Packing, Scope, tile};
 use super::vectorize::{is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
 
 /// Schedules a prim_func in block form. `weights` are the parameters that may be packed; gives how they are, so that
 /// callers pass them so. A function that is scheduled already stays as it is.
 pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) -> Vec<Packing> {
+    let target = Target {
+        choice: Choice::of(func),
+        ..target
+    };
     let buffers = buffers_of(func);
     // Declarations first, so that nests stand beside each other.
     let is_head = |stmt: &Stmt| match &stmt.kind {
@@ -46,7 +51,7 @@ pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) 
         weights,
         parts: &parts,
         names: &mut names,
-        sharing: Sharing::Tasks,
+        sharing: Sharing::Tasks(target.grain()),
         packings: Vec::new(),
         moved: BTreeSet::new(),
     };
@@ -114,7 +119,7 @@ impl Auto<'_> {
             used.extend(params.iter().cloned());
             used
         };
-        if self.sharing == Sharing::Tasks
+        if self.sharing != Sharing::Within
             && let Some(res) = self.bands(&nests, &used_after)
         {
             return Some(res);
@@ -173,7 +178,7 @@ impl Auto<'_> {
 
     fn map(&mut self, nest: &Nest) -> Option<Vec<Stmt>> {
         let (last, outer) = nest.loops.split_last()?;
-        if outer.is_empty() && last.len().is_none_or(|len| len > 2 * GRAIN) {
+        if outer.is_empty() && last.len().is_none_or(|len| len > 2 * self.target.grain()) {
             return self.long_row(nest);
         }
         let body = map_inside(self.names, nest, outer.len(), self.target, self.buffers)?;
@@ -278,7 +283,7 @@ impl Auto<'_> {
             return None;
         }
         let lanes = 2 * self.target.lanes;
-        let rounds = GRAIN / lanes;
+        let rounds = (self.target.grain() / lanes).max(1);
         let (task, step, lane) = (
             self.names.fresh("task"),
             self.names.fresh("jo"),

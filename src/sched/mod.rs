@@ -7,12 +7,14 @@
 mod auto;
 mod bands;
 mod build;
+pub mod choice;
 pub mod costs;
 mod fuse_rows;
 mod nest;
 mod pack;
 mod parallelize;
 mod tile;
+pub mod tuned;
 mod vectorize;
 
 #[cfg(test)]
@@ -21,13 +23,15 @@ mod tests;
 pub use auto::schedule_func;
 pub use pack::PASS;
 
-/// The vector unit that code is made for.
+/// The vector unit that code is made for, and what is chosen for the function that is scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     /// Lanes of 32 bits in a vector register.
     pub lanes: i64,
     /// Vector registers that a tile may fill; the emitter keeps one for itself.
     pub registers: i64,
+    /// What was chosen.
+    pub choice: choice::Choice,
 }
 
 impl Target {
@@ -35,20 +39,28 @@ impl Target {
     pub const AVX2: Self = Self {
         lanes: 8,
         registers: 15,
+        choice: choice::Choice::FORMULA,
     };
     /// AVX-512.
     pub const AVX512: Self = Self {
         lanes: 16,
         registers: 31,
+        choice: choice::Choice::FORMULA,
     };
     /// 128-bit vectors.
     pub const SIMD128: Self = Self {
         lanes: 4,
         registers: 15,
+        choice: choice::Choice::FORMULA,
     };
 
     /// Rows of a tile whose panels are two vectors wide: the sums, two vectors of one operand and one of the other.
     pub fn tile_rows(self) -> i64 {
         ((self.registers - 3) / 2).clamp(1, 14)
+    }
+
+    /// Operations that a task should have.
+    fn grain(&self) -> i64 {
+        self.choice.grain.unwrap_or(parallelize::GRAIN).max(1)
     }
 }

@@ -105,6 +105,16 @@ pub(super) fn retype(func: &mut Func, at: usize, packing: &Packing) -> Option<()
     Some(())
 }
 
+/// For each prim_func the parameters that may be packed.
+pub(super) fn weight_params(module: &Module, cx: &PassCx) -> BTreeMap<Name, BTreeSet<Name>> {
+    constant_params(module, cx.weights, &|func| num_input(func, cx))
+}
+
+fn num_input(func: &Func, cx: &PassCx) -> usize {
+    let info = cx.info.funcs.get(&func.name);
+    info.map_or(func.params.len(), |info| info.num_input)
+}
+
 /// For each prim_func the parameters that every call passes a weight for, and passes once.
 fn constant_params(
     module: &Module,

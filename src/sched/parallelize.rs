@@ -11,14 +11,14 @@ use irc_syntax::{Expr, Name, Stmt};
 use super::build::{add, ceil_div, min, mul, parallel, region, serial, serial_from};
 use super::nest::{Loop, int_of};
 
-/// Operations that a task should have.
+/// Operations that a task should have, where a choice does not say.
 pub const GRAIN: i64 = 32 * 1024;
 
 /// Whether loops become tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// The outermost do.
-    Tasks,
+    /// The outermost do, where a task then has so many operations.
+    Tasks(i64),
     /// None: the code is part of a task.
     Within,
 }
@@ -36,10 +36,14 @@ pub fn distribute(
     let mut work = work.max(1);
     let mut at = outer.len();
     let mut chunk: Option<(Name, Expr)> = None;
-    while at > 0 && (work < GRAIN || sharing == Sharing::Within) {
+    let grain = match sharing {
+        Sharing::Tasks(grain) => grain,
+        Sharing::Within => GRAIN,
+    };
+    while at > 0 && (work < grain || sharing == Sharing::Within) {
         at -= 1;
         let each = &outer[at];
-        let rounds = (GRAIN + work - 1) / work;
+        let rounds = (grain + work - 1) / work;
         match each.len() {
             _ if sharing == Sharing::Within => {
                 body = vec![serial(&each.var, each.extent.clone(), body)];

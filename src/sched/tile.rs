@@ -145,7 +145,7 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
         return None;
     }
     let mut packed = Vec::new();
-    let wide = 2 * scope.target.lanes;
+    let wide = scope.target.choice.vectors.unwrap_or(2) * scope.target.lanes;
     let lanes = cover(&last.extent, wide).lanes;
     for access in &reads {
         let is_place = access.buffer == update.buffer;
@@ -306,7 +306,8 @@ impl Tile<'_> {
     /// How many rows the registers hold: the sums, the vectors of one operand, and one of the other.
     fn most_rows(&self) -> i64 {
         let vectors = self.vectors();
-        (self.registers_for_sums() / vectors).clamp(1, 14)
+        let formula = (self.registers_for_sums() / vectors).clamp(1, 14);
+        self.scope.target.choice.rows.unwrap_or(formula)
     }
 
     /// Whether each panel goes over all rows before the next, because all panels together are too large for the cache.
@@ -316,7 +317,9 @@ impl Tile<'_> {
             .spatial
             .last()
             .map_or(1, |last| last.len().unwrap_or(64));
-        self.row.is_some() && depth.saturating_mul(columns) > 64 * 1024
+        let formula = depth.saturating_mul(columns) > 64 * 1024;
+        let chosen = self.scope.target.choice.panel_outer.map(|outer| outer != 0);
+        self.row.is_some() && chosen.unwrap_or(formula)
     }
 
     /// How many tiles go over one panel before the next: few where all panels stay in the cache near the core, so that the
@@ -324,17 +327,18 @@ impl Tile<'_> {
     fn tiles_of_block(&self) -> i64 {
         let depth = work_of(&self.reduced);
         let columns = self.spatial.last().and_then(Loop::len).unwrap_or(64);
-        if depth.saturating_mul(columns) <= 256 * 1024 {
-            8
-        } else {
-            64
-        }
+        let formula = match depth.saturating_mul(columns) <= 256 * 1024 {
+            true => 8,
+            false => 64,
+        };
+        self.scope.target.choice.block.unwrap_or(formula)
     }
 
     /// How many panels stand beside each other in a tile of so many rows: enough sums to hide how long an addition
     /// takes, as far as registers hold them.
     fn panels_beside(&self, rows: i64) -> i64 {
-        (self.registers_for_sums() / (rows * self.vectors())).clamp(1, 6)
+        let formula = (self.registers_for_sums() / (rows * self.vectors())).clamp(1, 6);
+        self.scope.target.choice.panels.unwrap_or(formula)
     }
 
     /// The panels of tiles of `rows` rows, in parts of equal tiles.
