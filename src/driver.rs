@@ -49,6 +49,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::guard::PASS, Stage::Optimized),
     // Only primitives after this line.
     (&opt::simplify::PASS, Stage::Optimized),
+    (&opt::narrow::PASS, Stage::Optimized),
     (&opt::fold_constants::PASS, Stage::Optimized),
     (&opt::common_subexpr::PASS, Stage::Optimized),
     (&opt::dead_code::PASS, Stage::Optimized),

@@ -105,7 +105,7 @@ impl Operands<'_> {
             }
             Prim::AvgPool(_) => self.pool(Pooling::Mean),
             Prim::Matmul => {
-                let [a, b] = self.alike(["a", "b"])?;
+                let [a, b] = self.factors(["a", "b"])?;
                 contract::matmul(&a, &b, call.opt_dtype("out_dtype").unwrap_or(a.dtype))
             }
             Prim::Conv(_) => self.conv(contract::conv),
@@ -229,6 +229,14 @@ impl Operands<'_> {
             .map_err(|_| RunError::type_error("an operand is missing"))
     }
 
+    /// The operands of a contraction: of one dtype, unless that of the sums is said.
+    fn factors(&self, names: [&str; 2]) -> Done<[Tensor; 2]> {
+        if self.call.opt_dtype("out_dtype").is_some() {
+            return Ok([self.tensor(names[0])?, self.tensor(names[1])?]);
+        }
+        self.alike(names)
+    }
+
     fn dtype(&self, name: &str) -> Done<DType> {
         self.call.opt_dtype(name).ok_or_else(|| self.missing(name))
     }
@@ -342,7 +350,7 @@ impl Operands<'_> {
 
     fn conv(&self, kernel: fn(&Tensor, &Tensor, &Conv) -> Done) -> Done {
         let call = self.call;
-        let [x, weight] = self.alike(["x", "weight"])?;
+        let [x, weight] = self.factors(["x", "weight"])?;
         let is_transposed = matches!(call.prim, Prim::ConvTranspose(_));
         let attrs = Conv {
             strides: call.ints("strides"),

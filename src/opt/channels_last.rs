@@ -67,6 +67,14 @@ struct Layout<'a> {
 }
 
 /// The axes of a channels-last value in terms of the original: `[0, 2, 3, 1]`.
+/// A product with the dtype of sums that another call states.
+fn with_out_dtype(new: Expr, call: &BoundCall) -> Expr {
+    match call.opt_dtype("out_dtype") {
+        Some(dtype) => new.with("out_dtype", Expr::str(dtype.name())),
+        None => new,
+    }
+}
+
 fn to_last(rank: usize) -> Vec<usize> {
     std::iter::once(0).chain(2..rank).chain([1]).collect()
 }
@@ -238,7 +246,7 @@ impl Layout<'_> {
             && call.ints("padding").iter().all(|&padding| padding == 0)
             && call.opt_int("groups").unwrap_or(1) == 1;
         if is_point {
-            return Some(self.point_conv(&x, &w, &filters));
+            return Some(with_out_dtype(self.point_conv(&x, &w, &filters), call));
         }
         // OIHW → HWIO
         let order: Vec<usize> = (2..rank).chain([1, 0]).collect();
@@ -274,10 +282,7 @@ impl Layout<'_> {
             .with("data_layout", Expr::str(&data))
             .with("kernel_layout", Expr::str(kernel))
             .with("out_layout", Expr::str(&data));
-        match call.opt_dtype("out_dtype") {
-            Some(dtype) => new.with("out_dtype", Expr::str(dtype.name())),
-            None => new,
-        }
+        with_out_dtype(new, call)
     }
 
     fn conv_transpose(&mut self, name: &Name, value: &Expr, call: &BoundCall) -> Option<Expr> {
@@ -305,7 +310,7 @@ impl Layout<'_> {
             && call.opt_int("groups").unwrap_or(1) == 1;
         if disjoint {
             let extents = self.shape(source.as_name()?)?.to_vec();
-            return Some(self.disjoint_transpose(&x, &w, &extents, &filters));
+            return Some(self.disjoint_transpose((&x, &w), &extents, &filters, call));
         }
         // IOHW → HWIO
         let order: Vec<usize> = (2..rank).chain([0, 1]).collect();
@@ -316,7 +321,13 @@ impl Layout<'_> {
     }
 
     /// Every input pixel makes a patch of its own: x[…, I] · w[I, (taps, O)], patches laid side by side.
-    fn disjoint_transpose(&mut self, x: &Name, w: &Name, extents: &[Dim], filters: &[Dim]) -> Expr {
+    fn disjoint_transpose(
+        &mut self,
+        (x, w): (&Name, &Name),
+        extents: &[Dim],
+        filters: &[Dim],
+        call: &BoundCall,
+    ) -> Expr {
         let rank = extents.len();
         let n_spatial = rank - 2;
         let order: Vec<usize> = std::iter::once(0).chain(2..rank).chain([1]).collect();
@@ -338,7 +349,10 @@ impl Layout<'_> {
         let product = self.names.fresh("patches");
         self.out.push(Stmt::bind(
             &product,
-            Expr::call("R.matmul", [Expr::name(x), Expr::name(&matrix)]),
+            with_out_dtype(
+                Expr::call("R.matmul", [Expr::name(x), Expr::name(&matrix)]),
+                call,
+            ),
         ));
         let mut split = vec![extents[0].clone()];
         split.extend(extents[2..].iter().cloned());

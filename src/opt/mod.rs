@@ -23,6 +23,7 @@ mod lift_gradient;
 mod lift_loops;
 mod lift_ranks;
 pub mod lower;
+pub mod narrow;
 pub mod normalize;
 pub mod own_results;
 pub mod pattern;

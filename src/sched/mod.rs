@@ -1,6 +1,6 @@
 //! The automatic schedule: prim_funcs in block form become loops, vectors, tiles and kernel regions.
 //!
-//! `nest` reads block form, `build` makes text; `vectorize`, `tile`, `fuse_rows`, `bands` and `parallelize` are the primitives. Each
+//! `nest` reads block form, `build` makes text; `vectorize`, `tile` (with `pairs`), `fuse_rows`, `bands` and `parallelize` are the primitives. Each
 //! checks its conditions whole and refuses what it does not understand; what every one refuses stays in block form,
 //! which codegen takes as well. Tests interpret functions before and after (`tests/sched`).
 
@@ -12,6 +12,7 @@ pub mod costs;
 mod fuse_rows;
 mod nest;
 mod pack;
+mod pairs;
 mod parallelize;
 mod tile;
 pub mod tuned;

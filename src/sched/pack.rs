@@ -3,16 +3,15 @@
 //!     y = R.call_tir(cls.matmul, (x, w), …)      →      y = R.call_tir(cls.matmul, (x, w_packed), …)
 //!
 //! A weight is packed when every call of the function passes one; the packed tensor is a new weight, and the old one goes
-//! when nothing reads it any more. Functions that are called with different things keep their weights as they are.
+//! when nothing reads it any more. Functions that are called with different things keep their weights as they are. What a
+//! loop hands to its body is followed: the call of the loop then hands the packed weight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
 use irc_syntax::uses::mentioned;
 use irc_syntax::visit::{walk_expr, walk_expr_mut, walk_func, walk_func_mut};
-use irc_syntax::{
-    DType, Expr, ExprKind, Func, FuncKind, Item, Module, Name, Param, Visit, VisitMut,
-};
+use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Module, Name, Param, Visit, VisitMut};
 
 use super::Target;
 use super::auto::schedule_func;
@@ -63,7 +62,7 @@ fn schedule(
         .filter(|func| func.kind == FuncKind::Loops)
     {
         let before = func.body.clone();
-        let packable = constant.get(&func.name).cloned().unwrap_or_default();
+        let packable = constant.params.get(&func.name).cloned().unwrap_or_default();
         let made = schedule_func(func, &packable, target);
         changed |= before != func.body;
         for packing in made {
@@ -79,13 +78,13 @@ fn schedule(
             }
         }
     }
-    if !packings.is_empty() {
-        for item in &mut module.items {
-            if let Item::Func(func) = item
-                && func.kind == FuncKind::Graph
-            {
-                repack_calls(func, weights, &packings, num_input(func));
-            }
+    let mut bodies = BTreeMap::new();
+    // Bodies before the functions that run them.
+    for name in constant.order.iter().rev().filter(|_| !packings.is_empty()) {
+        if let Some(func) = module.funcs_mut().find(|func| func.name == *name) {
+            let fixed = num_input(func);
+            let body = repack_calls(func, weights, &packings, &bodies, fixed);
+            bodies.insert(name.clone(), body);
         }
     }
     changed
@@ -107,7 +106,7 @@ pub(super) fn retype(func: &mut Func, at: usize, packing: &Packing) -> Option<()
 
 /// For each prim_func the parameters that may be packed.
 pub(super) fn weight_params(module: &Module, cx: &PassCx) -> BTreeMap<Name, BTreeSet<Name>> {
-    constant_params(module, cx.weights, &|func| num_input(func, cx))
+    constant_params(module, cx.weights, &|func| num_input(func, cx)).params
 }
 
 fn num_input(func: &Func, cx: &PassCx) -> usize {
@@ -115,57 +114,51 @@ fn num_input(func: &Func, cx: &PassCx) -> usize {
     info.map_or(func.params.len(), |info| info.num_input)
 }
 
-/// For each prim_func the parameters that every call passes a weight for, and passes once.
+/// What is constant: for each prim_func the parameters that every call passes a weight for, and the functions of the graph
+/// level, each after those that call it.
+struct Constant {
+    params: BTreeMap<Name, BTreeSet<Name>>,
+    order: Vec<Name>,
+}
+
+/// Follows the weights of public functions into calls of prim_funcs, through what loops hand to their bodies.
 fn constant_params(
     module: &Module,
     weights: &Weights,
     num_input: &dyn Fn(&Func) -> usize,
-) -> BTreeMap<Name, BTreeSet<Name>> {
-    struct Calls<'a> {
-        module: &'a Module,
-        own: BTreeSet<Name>,
-        open: BTreeMap<Name, BTreeSet<usize>>,
-        seen: BTreeSet<Name>,
-    }
-    impl Visit for Calls<'_> {
-        fn visit_expr(&mut self, expr: &Expr) {
-            if let Some((callee, args)) = call_tir(expr)
-                && let Some(func) = self.module.find_func(&callee)
-            {
-                self.seen.insert(callee.clone());
-                let open = self.open.entry(callee).or_default();
-                for at in 0..func.params.len() {
-                    let is_weight = args
-                        .get(at)
-                        .and_then(Expr::as_name)
-                        .is_some_and(|name| self.own.contains(name));
-                    if !is_weight {
-                        open.insert(at);
-                    }
-                }
-            }
-            walk_expr(self, expr);
-        }
-    }
+) -> Constant {
+    let order = callers_first(module);
     let mut calls = Calls {
         module,
         own: BTreeSet::new(),
         open: BTreeMap::new(),
         seen: BTreeSet::new(),
     };
-    for func in module.funcs().filter(|func| func.kind == FuncKind::Graph) {
+    for func in order.iter().filter_map(|name| module.find_func(name)) {
         let own = func
             .params
             .iter()
-            .skip(num_input(func))
-            .map(|param| param.name.clone());
-        calls.own = own
-            .filter(|name| !func.is_private() && weights.get(name).is_some())
-            .collect();
+            .map(|param| param.name.clone())
+            .enumerate();
+        let open = calls.open.get(&func.name);
+        calls.own = match func.is_private() {
+            true => own
+                .filter(|(at, _)| {
+                    calls.seen.contains(&func.name) && open.is_none_or(|open| !open.contains(at))
+                })
+                .map(|(_, name)| name)
+                .collect(),
+            false => own
+                .skip(num_input(func))
+                .map(|(_, name)| name)
+                .filter(|name| weights.get(name).is_some())
+                .collect(),
+        };
         walk_func(&mut calls, func);
     }
     let Calls { open, seen, .. } = calls;
-    seen.into_iter()
+    let params = seen
+        .into_iter()
         .filter_map(|name| {
             let func = module.find_func(&name)?;
             let open = open.get(&name)?;
@@ -176,7 +169,103 @@ fn constant_params(
                 .filter(|(at, _)| !open.contains(at));
             Some((name, params.map(|(_, param)| param.name.clone()).collect()))
         })
-        .collect()
+        .collect();
+    Constant { params, order }
+}
+
+/// Calls and loops of a function: which parameters of what they call are not constant.
+struct Calls<'a> {
+    module: &'a Module,
+    own: BTreeSet<Name>,
+    open: BTreeMap<Name, BTreeSet<usize>>,
+    seen: BTreeSet<Name>,
+}
+
+impl Calls<'_> {
+    /// A call that passes values for the parameters from `first` on; the others are not constant.
+    fn pass(&mut self, callee: Name, first: usize, values: &[Expr]) {
+        let Some(func) = self.module.find_func(&callee) else {
+            return;
+        };
+        self.seen.insert(callee.clone());
+        let open = self.open.entry(callee).or_default();
+        for at in 0..func.params.len() {
+            let value = at.checked_sub(first).and_then(|at| values.get(at));
+            let is_weight = value
+                .and_then(Expr::as_name)
+                .is_some_and(|name| self.own.contains(name));
+            if !is_weight {
+                open.insert(at);
+            }
+        }
+    }
+}
+
+impl Visit for Calls<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        if let Some((callee, args)) = call_tir(expr) {
+            self.pass(callee, 0, args);
+        } else if let Some(call) = loop_call(expr) {
+            self.pass(call.body, call.first, call.captured);
+        } else if let Some((path, _)) = expr.as_call()
+            && let Some(name) = path.strip_prefix("cls.")
+        {
+            self.pass(Name::from(name), 0, &[]);
+        }
+        walk_expr(self, expr);
+    }
+}
+
+/// The functions of the graph level, each after those that run it as a loop's body.
+fn callers_first(module: &Module) -> Vec<Name> {
+    struct Bodies(Vec<Name>);
+    impl Visit for Bodies {
+        fn visit_expr(&mut self, expr: &Expr) {
+            self.0.extend(loop_call(expr).map(|call| call.body));
+            walk_expr(self, expr);
+        }
+    }
+    fn place(module: &Module, func: &Func, done: &mut BTreeSet<Name>, order: &mut Vec<Name>) {
+        if func.kind != FuncKind::Graph || !done.insert(func.name.clone()) {
+            return;
+        }
+        let mut bodies = Bodies(Vec::new());
+        walk_func(&mut bodies, func);
+        for body in bodies.0.iter().filter_map(|name| module.find_func(name)) {
+            place(module, body, done, order);
+        }
+        order.push(func.name.clone());
+    }
+    let (mut done, mut order) = (BTreeSet::new(), Vec::new());
+    module
+        .funcs()
+        .for_each(|func| place(module, func, &mut done, &mut order));
+    order.reverse();
+    order
+}
+
+/// `I.while_loop(cls.body, n, c, (carried…), (captured…), …)`
+struct LoopCall<'e> {
+    body: Name,
+    /// The parameter of the body that takes the first captured value.
+    first: usize,
+    captured: &'e [Expr],
+}
+
+/// Where the captured values stand in the call.
+const CAPTURED: usize = 4;
+
+fn loop_call(expr: &Expr) -> Option<LoopCall<'_>> {
+    let (path, args) = expr.as_call()?;
+    if path != "I.while_loop" || args.iter().take(CAPTURED + 1).any(|arg| arg.name.is_some()) {
+        return None;
+    }
+    let body = args.first()?.value.as_path()?;
+    Some(LoopCall {
+        body: Name::from(body.strip_prefix("cls.")?),
+        first: 1 + args.get(3)?.value.as_items()?.len(),
+        captured: args.get(CAPTURED)?.value.as_items()?,
+    })
 }
 
 /// The callee and the tensors of `R.call_tir(cls.f, (a, b), …)`.
@@ -195,61 +284,85 @@ fn call_tir(expr: &Expr) -> Option<(Name, &[Expr])> {
     ))
 }
 
+/// What became of a loop body's captured values.
+#[derive(Default)]
+struct Recaptured {
+    /// The parameters that are gone.
+    gone: BTreeSet<usize>,
+    /// New ones at the end: which parameter's value they are, and how packed.
+    packed: Vec<(usize, Packing)>,
+}
+
+/// Passes packed weights to prim_funcs and loop bodies. The bodies that `func` runs are done already.
 fn repack_calls(
     func: &mut Func,
     weights: &mut Weights,
     packings: &BTreeMap<Name, Vec<(usize, Packing)>>,
+    bodies: &BTreeMap<Name, Recaptured>,
     num_input: usize,
-) {
+) -> Recaptured {
     let mut names = NameSupply::of_func(func);
     for (name, _) in weights.iter() {
         names.take(&Name::from(name));
     }
     let mut repack = Repack {
         packings,
+        bodies,
+        is_body: func.is_private(),
+        params: func.params.clone(),
         weights,
         names,
         made: BTreeMap::new(),
         added: Vec::new(),
+        packed: Vec::new(),
     };
     walk_func_mut(&mut repack, func);
-    let Repack { made, added, .. } = repack;
+    let Repack {
+        made,
+        added,
+        packed,
+        ..
+    } = repack;
     func.params.extend(added);
     let replaced: BTreeSet<Name> = made.into_keys().map(|(name, _)| name).collect();
     let used = mentioned(&func.body);
-    let mut at = 0;
+    let fixed = if func.is_private() { 0 } else { num_input };
+    let (mut at, mut gone) = (0, BTreeSet::new());
     func.params.retain(|param| {
+        let goes = at >= fixed && replaced.contains(&param.name) && !used.contains(&param.name);
+        gone.extend(goes.then_some(at));
         at += 1;
-        let gone = at > num_input && replaced.contains(&param.name) && !used.contains(&param.name);
-        !gone
+        !goes
     });
-    weights.retain(|name| !replaced.contains(name) || used.contains(name));
+    if !func.is_private() {
+        weights.retain(|name| !replaced.contains(name) || used.contains(name));
+    }
+    Recaptured { gone, packed }
 }
 
 struct Repack<'a> {
     packings: &'a BTreeMap<Name, Vec<(usize, Packing)>>,
+    bodies: &'a BTreeMap<Name, Recaptured>,
+    /// Whether weights are parameters that the caller packs.
+    is_body: bool,
+    params: Vec<Param>,
     weights: &'a mut Weights,
     names: NameSupply,
     /// The packed form of a weight, by how it is packed.
     made: BTreeMap<(Name, String), Name>,
     added: Vec<Param>,
+    packed: Vec<(usize, Packing)>,
 }
 
 impl VisitMut for Repack<'_> {
     fn visit_expr(&mut self, expr: &mut Expr) {
         walk_expr_mut(self, expr);
+        self.recapture(expr);
         let Some(packings) = call_tir(expr).and_then(|(callee, _)| self.packings.get(&callee))
         else {
             return;
         };
-        let ExprKind::Call { args, .. } = &mut expr.kind else {
-            return;
-        };
-        let Some(tensors) = args.get_mut(1) else {
-            return;
-        };
-        let (ExprKind::Tuple { items, .. } | ExprKind::List(items)) = &mut tensors.value.kind
-        else {
+        let Some(items) = items_mut(expr, 1) else {
             return;
         };
         for (at, packing) in packings {
@@ -263,23 +376,82 @@ impl VisitMut for Repack<'_> {
     }
 }
 
+/// The elements of a call's positional tuple.
+fn items_mut(expr: &mut Expr, at: usize) -> Option<&mut Vec<Expr>> {
+    let ExprKind::Call { args, .. } = &mut expr.kind else {
+        return None;
+    };
+    match &mut args.get_mut(at)?.value.kind {
+        ExprKind::Tuple { items, .. } | ExprKind::List(items) => Some(items),
+        _ => None,
+    }
+}
+
 impl Repack<'_> {
+    /// Hands to a loop's body what it takes now.
+    fn recapture(&mut self, expr: &mut Expr) {
+        let Some(call) = loop_call(expr) else {
+            return;
+        };
+        let (first, bodies) = (call.first, self.bodies);
+        let Some(body) = bodies.get(&call.body) else {
+            return;
+        };
+        let Some(items) = items_mut(expr, CAPTURED) else {
+            return;
+        };
+        let mut kept: Vec<Expr> = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            if !body.gone.contains(&(first + at)) {
+                kept.push(item.clone());
+            }
+        }
+        for (at, packing) in &body.packed {
+            let name = at
+                .checked_sub(first)
+                .and_then(|at| items.get(at))
+                .and_then(Expr::as_name);
+            let packed = name.cloned().and_then(|name| self.packed(&name, packing));
+            kept.extend(packed.map(Expr::name));
+        }
+        *items = kept;
+    }
+
     /// The packed form of a weight, made when it is first asked for.
     fn packed(&mut self, name: &Name, packing: &Packing) -> Option<Name> {
-        let how = format!("{:?} {}", packing.axes, packing.lanes);
+        let how = format!("{:?} {} {}", packing.axes, packing.lanes, packing.pairs);
         if let Some(done) = self.made.get(&(name.clone(), how.clone())) {
             return Some(done.clone());
         }
-        let tensor = pack(&self.weights.get(name)?.tensor(), packing)?;
         let fresh = self.names.fresh(&format!("{name}_packed"));
-        let dims = tensor.shape.iter().map(|&extent| Expr::int(extent as i128));
-        let ty = Expr::call("R.Tensor", [Expr::tuple(dims)])
-            .with("dtype", Expr::str(tensor.dtype.name()));
+        let ty = if self.is_body {
+            let at = self.params.iter().position(|param| param.name == *name)?;
+            let ty = packed_type(self.params[at].ty.as_ref()?, packing)?;
+            self.packed.push((at, packing.clone()));
+            ty
+        } else {
+            let tensor = pack(&self.weights.get(name)?.tensor(), packing)?;
+            let dims = tensor.shape.iter().map(|&extent| Expr::int(extent as i128));
+            let ty = Expr::call("R.Tensor", [Expr::tuple(dims)])
+                .with("dtype", Expr::str(tensor.dtype.name()));
+            self.weights.insert(fresh.as_str(), tensor);
+            ty
+        };
         self.added.push(Param::new(&fresh, ty));
-        self.weights.insert(fresh.as_str(), tensor);
         self.made.insert((name.clone(), how), fresh.clone());
         Some(fresh)
     }
+}
+
+/// The type of a packed tensor.
+fn packed_type(ty: &Expr, packing: &Packing) -> Option<Expr> {
+    let mut new = ty.clone();
+    let shape = packed_extents(ty.positional().next()?.as_items()?, packing)?;
+    let ExprKind::Call { args, .. } = &mut new.kind else {
+        return None;
+    };
+    args.first_mut()?.value = Expr::tuple(shape);
+    Some(new)
 }
 
 /// Rearranges a weight into panels, filled up with zeros.
@@ -306,21 +478,35 @@ pub(super) fn pack(tensor: &Tensor, packing: &Packing) -> Option<Tensor> {
             place /= tensor.shape[axis];
         }
     }
+    // The element of a panel that a place of the reduction begins at, and how far its columns are apart.
+    let steps = match packing.pairs {
+        true => tensor.shape[*rest.last()?],
+        false => 1,
+    };
+    let width = shape.iter().skip(1).product::<usize>();
+    let to_of = |at: usize| match packing.pairs {
+        true => (
+            (at / steps * steps.div_ceil(2) + at % steps / 2) * lanes * 2 + at % steps % 2,
+            2,
+        ),
+        false => (at * lanes, 1),
+    };
     let step = strides[*panel];
     let mut data = vec![0u8; shape.iter().product::<usize>() * size];
     for first in (0..columns).step_by(lanes) {
-        let width = lanes.min(columns - first);
+        let count = lanes.min(columns - first);
         for (at, offset) in offsets.iter().enumerate() {
-            let to = ((first / lanes * depth + at) * lanes) * size;
-            if step == 1 {
+            let (to, apart) = to_of(at);
+            let to = (first / lanes * width + to) * size;
+            if step == 1 && apart == 1 {
                 let from = (offset + first) * size;
-                data[to..to + width * size]
-                    .copy_from_slice(&tensor.data[from..from + width * size]);
+                data[to..to + count * size]
+                    .copy_from_slice(&tensor.data[from..from + count * size]);
                 continue;
             }
-            for lane in 0..width {
+            for lane in 0..count {
                 let from = (offset + (first + lane) * step) * size;
-                let to = to + lane * size;
+                let to = to + lane * apart * size;
                 data[to..to + size].copy_from_slice(&tensor.data[from..from + size]);
             }
         }

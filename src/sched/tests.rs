@@ -6,7 +6,7 @@ use irc_syntax::{Func, FuncKind, Module, SourceMap, parse, print};
 
 use super::tile::Packing;
 use super::{Target, nest, schedule_func};
-use crate::interp::run_prim_func;
+use crate::interp::{Value, run_func, run_prim_func};
 use crate::library::Library;
 use crate::opt::{self, Pass, PassCx};
 use crate::tensor::{Tensor, Weights};
@@ -175,6 +175,34 @@ fn convolutions() {
 }
 
 #[test]
+fn integers_in_pairs() {
+    for depth in [2, 8, 37] {
+        let text = graph(
+            &format!(
+                "x: R.Tensor((\"n\", 11, {depth}), \"int16\"), w: R.Tensor(({depth}, 37), \"int8\"), s: R.Tensor((37,), \"float32\")"
+            ),
+            "y = R.matmul(x, w, out_dtype=\"int32\")\nz = R.astype(y, \"float32\")\nr = R.multiply(z, s)\nreturn r",
+        );
+        check(&text, &[("n", 2)], Target::AVX2, true);
+        check(&text, &[("n", 2)], Target::AVX512, true);
+        check(&text, &[("n", 2)], Target::AVX2, false);
+    }
+}
+
+#[test]
+fn integer_convolutions_in_pairs() {
+    for channels in [3, 8] {
+        let text = graph(
+            &format!(
+                "x: R.Tensor((1, {channels}, 11, 13), \"int16\"), w: R.Tensor((24, {channels}, 3, 3), \"int8\")"
+            ),
+            "y = R.nn.conv2d(x, w, strides=[2, 2], padding=[1, 1, 1, 1], out_dtype=\"int32\")\nz = R.astype(y, \"float32\")\nr = R.multiply(z, R.const(0.5, \"float32\"))\nreturn r",
+        );
+        check(&text, &[], Target::AVX2, true);
+    }
+}
+
+#[test]
 fn rows() {
     let text = graph(
         "x: R.Tensor((\"n\", 5, 70), \"float32\")",
@@ -198,4 +226,88 @@ fn attention_in_bands() {
     let open = graph(&params("\"n\"", "\"m\""), body);
     check(&open, &[("n", 53), ("m", 9)], Target::AVX2, false);
     check(&open, &[("n", 5), ("m", 19)], Target::AVX2, false);
+}
+
+/// Weights that the body of a loop captures are packed by the function around it.
+#[test]
+fn weights_of_loops_are_packed() {
+    const TEXT: &str = r#"
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def body(
+        i: R.Tensor((), dtype="int64"),
+        h: R.Tensor((1, 24), dtype="float32"),
+        w: R.Tensor((24, 24), dtype="float32"),
+        x: R.Tensor((1, 24), dtype="float32"),
+    ) -> R.Tuple(R.Tensor((1, 24), dtype="float32"), R.Tensor((1, 24), dtype="float32")):
+        y = R.matmul(h, w)
+        z = R.add(y, x)
+        n = R.tanh(z)
+        return (n, n)
+
+    @R.function
+    def main(
+        h: R.Tensor((1, 24), dtype="float32"),
+        x: R.Tensor((1, 24), dtype="float32"),
+        w: R.Tensor((24, 24), dtype="float32"),
+    ):
+        R.func_attr({"num_input": 2})
+        y = I.while_loop(
+            cls.body,
+            R.const(3, "int64"),
+            None,
+            (h,),
+            (w, x),
+            out_ty=[R.Tensor((1, 24), dtype="float32"), R.Tensor((3, 1, 24), dtype="float32")],
+        )
+        return y
+"#;
+    let (mut module, diags) = parse(&mut SourceMap::default(), "test", TEXT);
+    assert!(diags.is_empty(), "{diags:?}");
+    let lib = Library::load();
+    let host = crate::target::Target {
+        cpu: crate::target::Cpu::V3,
+        ..crate::target::Target::native()
+    };
+    let numbers = |n: usize| {
+        (0..n)
+            .map(|at| ((at * 7 % 23) as f64 - 11.0) / 40.0)
+            .collect::<Vec<_>>()
+    };
+    let tensor = |shape: [usize; 2]| {
+        Tensor::from_f64s(DType::F32, shape.to_vec(), &numbers(shape[0] * shape[1])).expect("fits")
+    };
+    let mut weights = Weights::new();
+    weights.insert("w", tensor([24, 24]));
+    let run = |module: &Module, weights: &Weights| {
+        let func = module.find_func("main").expect("main");
+        let inputs = [tensor([1, 24]), tensor([1, 24])].map(Value::Tensor);
+        let own = func
+            .params
+            .iter()
+            .skip(2)
+            .map(|param| Value::Tensor(weights.get(&param.name).expect("a weight").tensor()));
+        let args = inputs.into_iter().chain(own).collect();
+        run_func(module, &lib, "main", args).expect("runs")
+    };
+    let before = run(&module, &weights);
+    let mut steps = STEPS.to_vec();
+    steps.push(&super::PASS);
+    let mut cx = PassCx::new(&lib, &mut weights, &host);
+    if let Err(diags) = opt::run_passes(&mut module, &steps, &mut cx, &mut |_, _, _| {}) {
+        panic!("{diags:?}");
+    }
+    let text = print(&module);
+    assert!(text.contains("(x, w_packed)"), "{text}");
+    let (Value::Tuple(a), Value::Tuple(b)) = (before, run(&module, &weights)) else {
+        panic!("two results");
+    };
+    for (a, b) in a.iter().zip(&b) {
+        let (a, b) = (
+            a.as_tensor().expect("a tensor"),
+            b.as_tensor().expect("a tensor"),
+        );
+        assert!(is_close(a, b), "{text}");
+    }
 }

@@ -28,6 +28,7 @@ use super::build::{
 use super::nest::{
     Access, Buffers, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of,
 };
+use super::pairs::{Pairs, pairs_of};
 use super::parallelize::{Sharing, distribute, work_of};
 use super::vectorize::{
     Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
@@ -42,6 +43,8 @@ pub struct Packing {
     pub axes: Vec<usize>,
     /// Columns of a panel.
     pub lanes: i64,
+    /// Whether two steps along the last axis lie beside each other: `b[k, j]` is `bp[j // 16, k // 2, j % 16, k % 2]`.
+    pub pairs: bool,
 }
 
 /// What surrounds the nest.
@@ -74,6 +77,8 @@ struct Tile<'a> {
     panels: Expr,
     masked: bool,
     packed: Vec<(Access, Packing)>,
+    /// Products of narrow integers, which are added two by two.
+    pairs: Option<Pairs>,
 }
 
 /// Panels of one kind of tile.
@@ -164,6 +169,10 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
             return None;
         }
     }
+    let pairs = match dtype {
+        DType::I32 => pairs_of(&update, reduced, last, &mut packed, scope.buffers),
+        _ => None,
+    };
     let row = (0..n_spatial - 1).rev().find(|&at| {
         reads.iter().any(|access| {
             access.buffer != update.buffer
@@ -194,6 +203,7 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
         panels: cover.steps,
         masked: cover.masked,
         packed,
+        pairs,
     })
 }
 
@@ -252,6 +262,7 @@ fn packing_of(
         param: access.buffer.clone(),
         axes,
         lanes,
+        pairs: false,
     })
 }
 
@@ -536,20 +547,9 @@ impl Tile<'_> {
             false,
         ));
 
-        let mut step = self.update.lets.clone();
-        step.push(Stmt::assign(
-            self.update.place.clone(),
-            self.update.value.clone(),
-        ));
-        self.read_packed(&mut step, &panel, &lane);
-        let mut sums = over_lanes(
-            self.placed(&step, &sum, &map),
-            columns.masked && self.has_open_loads(),
-        );
-        for each in self.reduced.iter().rev() {
-            sums = vec![serial(&each.var, each.extent.clone(), sums)];
-        }
-        body.extend(sums);
+        let masked = columns.masked && self.has_open_loads();
+        let add_up = |step: &[Stmt]| over_lanes(self.placed(step, &sum, &map), masked);
+        body.extend(self.reduction(&panel, &lane, &add_up));
 
         let costly = self
             .epilogue
@@ -583,6 +583,36 @@ impl Tile<'_> {
             });
         }
         body
+    }
+
+    /// The loops of the reduction around what `add_up` makes of one step.
+    fn reduction(
+        &self,
+        panel: &Expr,
+        lane: &Name,
+        add_up: &dyn Fn(&[Stmt]) -> Vec<Stmt>,
+    ) -> Vec<Stmt> {
+        let mut outer = self.reduced.iter().rev();
+        let mut sums = match &self.pairs {
+            Some(pairs) => {
+                outer.next();
+                let place = &self.update.place;
+                pairs.sums(place, &self.packed, (panel, lane), |step| add_up(&[step]))
+            }
+            None => {
+                let mut step = self.update.lets.clone();
+                step.push(Stmt::assign(
+                    self.update.place.clone(),
+                    self.update.value.clone(),
+                ));
+                self.read_packed(&mut step, panel, lane);
+                add_up(&step)
+            }
+        };
+        for each in outer {
+            sums = vec![serial(&each.var, each.extent.clone(), sums)];
+        }
+        sums
     }
 
     fn columns(&self) -> Expr {
@@ -724,7 +754,12 @@ pub fn packed_shape(shape: &[usize], packing: &Packing) -> Option<Vec<usize>> {
     for axis in rest {
         res.push(*shape.get(*axis)?);
     }
+    if packing.pairs {
+        let depth = res.pop()?;
+        res.push(depth.div_ceil(2));
+    }
     res.push(lanes);
+    res.extend(packing.pairs.then_some(2));
     Some(res)
 }
 
@@ -735,6 +770,11 @@ pub fn packed_extents(shape: &[Expr], packing: &Packing) -> Option<Vec<Expr>> {
     for axis in rest {
         res.push(shape.get(*axis)?.clone());
     }
+    if packing.pairs {
+        let depth = res.pop()?;
+        res.push(ceil_div(&depth, 2));
+    }
     res.push(Expr::int(packing.lanes));
+    res.extend(packing.pairs.then(|| Expr::int(2)));
     Some(res)
 }

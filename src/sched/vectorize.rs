@@ -39,7 +39,13 @@ pub fn is_kernel_code(stmts: &[Stmt], buffers: &Buffers) -> bool {
         let loads = buffers.get(&access.buffer).is_some_and(|(dtype, _)| {
             matches!(
                 dtype,
-                DType::F32 | DType::I32 | DType::Bool | DType::F16 | DType::I8 | DType::U8
+                DType::F32
+                    | DType::I32
+                    | DType::Bool
+                    | DType::F16
+                    | DType::I16
+                    | DType::I8
+                    | DType::U8
             )
         });
         plain

@@ -1,13 +1,14 @@
 //! Type rules of contractions and windows: matmul, convolutions, pools.
 
+use irc_syntax::DType;
+
 use super::infer::{Operand, Rule, Typed, label};
 use crate::check::types::{TensorType, Type};
 use crate::shape::Dim;
 
 pub(super) fn matmul(rule: &mut Rule<'_>) -> Typed {
     let (a, b) = (rule.tensor("a")?, rule.tensor("b")?);
-    let common = rule.common_dtype(&[&a, &b])?;
-    let dtype = rule.call.opt_dtype("out_dtype").or(common);
+    let dtype = product_dtype(rule, &a, &b)?;
     let (Some(left), Some(right)) = (a.ty.ndim, b.ty.ndim) else {
         return Ok(Type::Tensor(TensorType {
             dtype,
@@ -272,6 +273,17 @@ fn operands(rule: &mut Rule<'_>, rank: usize) -> Typed<(Operand, Operand)> {
     Ok((x, weight))
 }
 
+/// The dtype of sums of products. Integers of two dtypes may be multiplied where `out_dtype` says what the sums are.
+fn product_dtype(rule: &Rule<'_>, a: &Operand, b: &Operand) -> Typed<Option<DType>> {
+    let out = rule.call.opt_dtype("out_dtype");
+    let is_int = |operand: &Operand| operand.ty.dtype.is_some_and(|dtype| dtype.is_int());
+    if out.is_some_and(|dtype| dtype.is_int()) && is_int(a) && is_int(b) {
+        return Ok(out);
+    }
+    let common = rule.common_dtype(&[a, b])?;
+    Ok(out.or(common))
+}
+
 fn finish(
     rule: &Rule<'_>,
     x: &Operand,
@@ -279,8 +291,7 @@ fn finish(
     rank: usize,
     shape: Option<Vec<Dim>>,
 ) -> Typed {
-    let common = rule.common_dtype(&[x, weight])?;
-    let dtype = rule.call.opt_dtype("out_dtype").or(common);
+    let dtype = product_dtype(rule, x, weight)?;
     Ok(Type::Tensor(TensorType {
         dtype,
         ndim: Some(rank + 2),

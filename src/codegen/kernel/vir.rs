@@ -48,10 +48,14 @@ pub enum Elem {
     I32,
     /// IEEE half, f32 lanes.
     F16,
+    /// Signed 16-bit integers, i32 lanes; stores truncate.
+    I16,
     /// Signed bytes, i32 lanes; stores truncate.
     I8,
     /// Unsigned bytes (and bools), i32 lanes; stores truncate.
     U8,
+    /// Two signed bytes as the two signed halves of an i32 lane; not stored.
+    I8Pair,
 }
 
 impl Elem {
@@ -59,7 +63,7 @@ impl Elem {
     pub fn bytes(self) -> i64 {
         match self {
             Self::F32 | Self::I32 => 4,
-            Self::F16 => 2,
+            Self::F16 | Self::I16 | Self::I8Pair => 2,
             Self::I8 | Self::U8 => 1,
         }
     }
@@ -68,7 +72,7 @@ impl Elem {
     pub fn ty(self) -> Ty {
         match self {
             Self::F32 | Self::F16 => Ty::F32,
-            Self::I32 | Self::I8 | Self::U8 => Ty::I32,
+            Self::I32 | Self::I16 | Self::I8 | Self::U8 | Self::I8Pair => Ty::I32,
         }
     }
 }
@@ -174,6 +178,8 @@ pub enum BinOp {
     Shr,
     /// i32, the sign comes in.
     Sar,
+    /// i32 lanes as pairs of signed 16-bit integers: the product of the low ones plus that of the high ones.
+    Pairs,
 }
 
 /// An instruction.

@@ -31,7 +31,7 @@ const UN_OPS: [(&str, UnOp); 10] = [
     ("to_float", UnOp::ToFloat),
     ("not", UnOp::Not),
 ];
-const BIN_OPS: [(&str, BinOp); 13] = [
+const BIN_OPS: [(&str, BinOp); 14] = [
     ("add", BinOp::Add),
     ("sub", BinOp::Sub),
     ("mul", BinOp::Mul),
@@ -45,13 +45,16 @@ const BIN_OPS: [(&str, BinOp); 13] = [
     ("shl", BinOp::Shl),
     ("shr", BinOp::Shr),
     ("sar", BinOp::Sar),
+    ("pairs", BinOp::Pairs),
 ];
-const ELEMS: [(&str, Elem); 5] = [
+const ELEMS: [(&str, Elem); 7] = [
     ("f32", Elem::F32),
     ("i32", Elem::I32),
     ("f16", Elem::F16),
+    ("i16", Elem::I16),
     ("i8", Elem::I8),
     ("u8", Elem::U8),
+    ("i8pair", Elem::I8Pair),
 ];
 const TYPES: [(&str, Ty); 4] = [
     ("i", Ty::Int),

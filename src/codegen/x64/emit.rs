@@ -142,11 +142,19 @@ fn temps(inst: &Inst, isa: Isa) -> u8 {
         (Inst::Reduce { .. }, _) => 1,
         (
             Inst::Store {
-                elem: Elem::I8 | Elem::U8,
+                elem: Elem::I8 | Elem::U8 | Elem::I16,
                 ..
             },
             Isa::V3,
         ) => 2,
+        (
+            Inst::Load {
+                elem: Elem::I8Pair,
+                mask: Some(_),
+                ..
+            },
+            Isa::V4,
+        ) => 1,
         (
             Inst::Store {
                 elem: Elem::F16,

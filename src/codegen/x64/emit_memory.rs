@@ -5,7 +5,7 @@
 
 use iced_x86::{Code::*, MemoryOperand, Register};
 
-use super::asm::{Cond, Opnd};
+use super::asm::{BadForm, Cond, Opnd};
 use super::emit::{Done, Emitter, Isa, Trouble, xmm, ymm};
 use crate::codegen::kernel::vir::{Elem, Mem, Reg};
 
@@ -27,7 +27,9 @@ impl Emitter<'_> {
                 VEX_Vcvtph2ps_ymm_xmmm128,
                 EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae,
             ),
+            Elem::I16 => self.pick(VEX_Vpmovsxwd_ymm_xmmm128, EVEX_Vpmovsxwd_zmm_k1z_ymmm256),
             Elem::I8 => self.pick(VEX_Vpmovsxbd_ymm_xmmm64, EVEX_Vpmovsxbd_zmm_k1z_xmmm128),
+            Elem::I8Pair => self.pick(VEX_Vpmovsxbw_ymm_xmmm128, EVEX_Vpmovsxbw_zmm_k1z_ymmm256),
             Elem::U8 => self.pick(VEX_Vpmovzxbd_ymm_xmmm64, EVEX_Vpmovzxbd_zmm_k1z_xmmm128),
         };
         self.asm.ins(code, &[to.into(), from])?;
@@ -38,9 +40,18 @@ impl Emitter<'_> {
         if self.isa == Isa::V4 {
             let (to, mask) = (self.vec_out(dst, 0)?, self.mask_in(mask, 0)?);
             let from = self.address(mem, 0)?;
+            if elem == Elem::I8Pair {
+                // Its mask would count halves of lanes: the bytes are loaded as words first.
+                let words = ymm(self.temp(0)?);
+                let code = EVEX_Vmovdqu16_ymm_k1z_ymmm256;
+                self.asm.masked(code, mask, &[words.into(), from.into()])?;
+                self.widen(elem, to, words.into())?;
+                return self.vec_done(dst, to);
+            }
             let code = match elem {
                 Elem::F32 | Elem::I32 => EVEX_Vmovups_zmm_k1z_zmmm512,
                 Elem::F16 => EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae,
+                Elem::I16 | Elem::I8Pair => EVEX_Vpmovsxwd_zmm_k1z_ymmm256,
                 Elem::I8 => EVEX_Vpmovsxbd_zmm_k1z_xmmm128,
                 Elem::U8 => EVEX_Vpmovzxbd_zmm_k1z_xmmm128,
             };
@@ -123,7 +134,7 @@ impl Emitter<'_> {
                 let code = self.pick(VEX_Vbroadcastss_ymm_m32, EVEX_Vbroadcastss_zmm_k1z_xmmm32);
                 self.asm.ins(code, &[to.into(), from])?;
             }
-            Elem::F16 => {
+            Elem::F16 | Elem::I16 | Elem::I8Pair => {
                 let code = self.pick(
                     VEX_Vpbroadcastw_xmm_xmmm16,
                     EVEX_Vpbroadcastw_zmm_k1z_xmmm16,
@@ -173,28 +184,37 @@ impl Emitter<'_> {
                 );
                 self.asm.ins(code, &[to.into(), from.into(), 0.into()])?;
             }
-            Elem::I8 | Elem::U8 if self.isa == Isa::V4 => {
+            Elem::I8 | Elem::U8 | Elem::I16 if self.isa == Isa::V4 => {
+                let code = match elem {
+                    Elem::I16 => EVEX_Vpmovdw_ymmm256_k1z_zmm,
+                    _ => EVEX_Vpmovdb_xmmm128_k1z_zmm,
+                };
                 let to = self.address(mem, 0)?;
-                self.asm
-                    .ins(EVEX_Vpmovdb_xmmm128_k1z_zmm, &[to.into(), from.into()])?;
+                self.asm.ins(code, &[to.into(), from.into()])?;
             }
-            Elem::I8 | Elem::U8 => {
-                let packed = self.pack_bytes(from)?;
+            Elem::I8 | Elem::U8 | Elem::I16 => {
+                let packed = self.pack_low(from, elem)?;
                 let to = self.address(mem, 0)?;
-                self.asm
-                    .ins(VEX_Vmovq_xmmm64_xmm, &[to.into(), packed.into()])?;
+                let code = match elem {
+                    Elem::I16 => VEX_Vmovups_xmmm128_xmm,
+                    _ => VEX_Vmovq_xmmm64_xmm,
+                };
+                self.asm.ins(code, &[to.into(), packed.into()])?;
             }
+            Elem::I8Pair => return Err(no_store(elem)),
         }
         Ok(())
     }
 
-    /// The low bytes of eight lanes, in the low half of an xmm register.
-    fn pack_bytes(&mut self, from: Register) -> Result<Register, Trouble> {
+    /// The low bytes of eight lanes, as many as an element has, from the beginning of an xmm register on.
+    fn pack_low(&mut self, from: Register, elem: Elem) -> Result<Register, Trouble> {
         let (low, high) = (self.temp(0)?, self.temp(1)?);
+        let size = elem.bytes() as usize;
         let mut order = vec![0x80u8; 32];
-        for lane in 0..4 {
-            order[lane] = lane as u8 * 4;
-            order[16 + lane] = lane as u8 * 4;
+        for half in order.chunks_mut(16) {
+            for (at, from) in half[..4 * size].iter_mut().enumerate() {
+                *from = (at / size * 4 + at % size) as u8;
+            }
         }
         let order = self.asm.literal(order);
         self.asm.ins(
@@ -206,10 +226,12 @@ impl Emitter<'_> {
             VEX_Vextracti128_xmmm128_ymm_imm8,
             &[high_half.into(), low.into(), 1.into()],
         )?;
-        self.asm.ins(
-            VEX_Vpunpckldq_xmm_xmm_xmmm128,
-            &[low_half.into(), low_half.into(), high_half.into()],
-        )?;
+        let join = match elem {
+            Elem::I16 => VEX_Vpunpcklqdq_xmm_xmm_xmmm128,
+            _ => VEX_Vpunpckldq_xmm_xmm_xmmm128,
+        };
+        self.asm
+            .ins(join, &[low_half.into(), low_half.into(), high_half.into()])?;
         Ok(low_half)
     }
 
@@ -228,10 +250,15 @@ impl Emitter<'_> {
                     self.asm
                         .masked(code, mask, &[to.into(), from.into(), 0.into()])?;
                 }
+                Elem::I16 => {
+                    let code = EVEX_Vpmovdw_ymmm256_k1z_zmm;
+                    self.asm.masked(code, mask, &[to.into(), from.into()])?;
+                }
                 Elem::I8 | Elem::U8 => {
                     let code = EVEX_Vpmovdb_xmmm128_k1z_zmm;
                     self.asm.masked(code, mask, &[to.into(), from.into()])?;
                 }
+                Elem::I8Pair => return Err(no_store(elem)),
             }
             return Ok(());
         }
@@ -258,19 +285,21 @@ impl Emitter<'_> {
                     None,
                 )
             }
-            Elem::I8 | Elem::U8 => {
-                let packed = self.pack_bytes(from)?;
+            Elem::I8 | Elem::U8 | Elem::I16 => {
+                let packed = self.pack_low(from, elem)?;
+                let code = match elem {
+                    Elem::I16 => VEX_Vpextrw_r32m16_xmm_imm8,
+                    _ => VEX_Vpextrb_r32m8_xmm_imm8,
+                };
                 self.each_lane(
                     mask,
                     mem,
                     elem,
-                    |e, lane, to| {
-                        let code = VEX_Vpextrb_r32m8_xmm_imm8;
-                        Ok(e.asm.ins(code, &[to.into(), packed.into(), lane.into()])?)
-                    },
+                    |e, lane, to| Ok(e.asm.ins(code, &[to.into(), packed.into(), lane.into()])?),
                     None,
                 )
             }
+            Elem::I8Pair => Err(no_store(elem)),
         }
     }
 
@@ -293,11 +322,21 @@ impl Emitter<'_> {
                 let code = self.pick(VEX_Vpextrw_r32m16_xmm_imm8, EVEX_Vpextrw_r32m16_xmm_imm8);
                 self.asm.ins(code, &[to, half.into(), 0.into()])?;
             }
+            Elem::I16 => {
+                let code = self.pick(VEX_Vpextrw_r32m16_xmm_imm8, EVEX_Vpextrw_r32m16_xmm_imm8);
+                self.asm.ins(code, &[to, xmm(from).into(), 0.into()])?;
+            }
             Elem::I8 | Elem::U8 => {
                 let code = self.pick(VEX_Vpextrb_r32m8_xmm_imm8, EVEX_Vpextrb_r32m8_xmm_imm8);
                 self.asm.ins(code, &[to, xmm(from).into(), 0.into()])?;
             }
+            Elem::I8Pair => return Err(no_store(elem)),
         }
         Ok(())
     }
+}
+
+/// Pairs are loaded only.
+fn no_store(elem: Elem) -> Trouble {
+    Trouble::Form(BadForm(format!("a store of {elem:?}")))
 }

@@ -195,7 +195,7 @@ impl Emitter<'_> {
         let code = self.binary_code(op, self.func.ty(dst))?;
         let commutes = matches!(
             op,
-            BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor
+            BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Pairs
         );
         let in_reg = |e: &Self, reg: Reg| matches!(e.loc(reg), Loc::Reg(_));
         let (a, b) = if commutes && !in_reg(self, a) && in_reg(self, b) {
@@ -300,6 +300,10 @@ impl Emitter<'_> {
             (BinOp::Sar, _) => self.pick(
                 VEX_Vpsravd_ymm_ymm_ymmm256,
                 EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
+            ),
+            (BinOp::Pairs, _) => self.pick(
+                VEX_Vpmaddwd_ymm_ymm_ymmm256,
+                EVEX_Vpmaddwd_zmm_k1z_zmm_zmmm512,
             ),
         })
     }

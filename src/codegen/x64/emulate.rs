@@ -344,8 +344,8 @@ impl Machine {
         self.k[number(inst.op0_register())] = value;
     }
 
-    // tidy: table
     fn step_vector(&mut self, inst: &Instruction) {
+        // tidy: table
         use Mnemonic as M;
         let all = u16::MAX;
         let mask = self.mask(inst);
@@ -383,10 +383,27 @@ impl Machine {
             }
             M::Vpmovsxbd => self.narrow(inst, 1, 1, mask).map(|byte| byte as i8 as u32),
             M::Vpmovzxbd => self.narrow(inst, 1, 1, mask),
+            M::Vpmovsxwd => self.narrow(inst, 1, 2, mask).map(|word| word as i16 as u32),
+            M::Vpmovsxbw => self.narrow(inst, 1, 2, all).map(|pair| {
+                let [low, high, ..] = pair.to_le_bytes();
+                join_words(low as i8 as u16, high as i8 as u16)
+            }),
+            M::Vmovdqu16 => {
+                let words = self.narrow(inst, 1, 2, mask);
+                self.zmm[number(inst.op0_register())] = std::array::from_fn(|lane| match lane {
+                    0..8 => words[2 * lane] | words[2 * lane + 1] << 16,
+                    _ => 0,
+                });
+                return;
+            }
+            M::Vpmaddwd => map2(self, &|a, b| {
+                let product = |by: u32| i32::from((a >> by) as i16) * i32::from((b >> by) as i16);
+                product(0).wrapping_add(product(16)) as u32
+            }),
             M::Vcvtph2ps => self
                 .narrow(inst, 1, 2, mask)
                 .map(|bits| half::f16::from_bits(bits as u16).to_f32().to_bits()),
-            M::Vpmovdb | M::Vcvtps2ph => return self.store_narrow(inst, mask),
+            M::Vpmovdb | M::Vpmovdw | M::Vcvtps2ph => return self.store_narrow(inst, mask),
             M::Vaddps => float2(self, &|a, b| a + b),
             M::Vsubps => float2(self, &|a, b| a - b),
             M::Vmulps => float2(self, &|a, b| a * b),
@@ -455,12 +472,16 @@ impl Machine {
     /// Stores of narrow elements, to memory or the low part of a register.
     fn store_narrow(&mut self, inst: &Instruction, mask: u16) {
         let is_half = inst.mnemonic() == Mnemonic::Vcvtps2ph;
-        let size = if is_half { 2 } else { 1 };
+        let size = if inst.mnemonic() == Mnemonic::Vpmovdb {
+            1
+        } else {
+            2
+        };
         let from = self.lanes(inst, 1, u16::MAX).map(|lane| {
             if is_half {
                 u32::from(half::f16::from_f32(f32::from_bits(lane)).to_bits())
             } else {
-                lane & 0xFF
+                lane
             }
         });
         if !Self::is_memory(inst, 0) {
@@ -484,6 +505,10 @@ impl Machine {
             poke(at + (size * lane) as u64, &value.to_le_bytes()[..size]);
         }
     }
+}
+
+fn join_words(low: u16, high: u16) -> u32 {
+    u32::from(low) | u32::from(high) << 16
 }
 
 fn truncate(value: f32) -> u32 {

@@ -20,6 +20,8 @@ mod tests;
 #[cfg(test)]
 mod tests_math;
 #[cfg(test)]
+mod tests_pairs;
+#[cfg(test)]
 mod tests_regions;
 
 use crate::codegen::Cpu;

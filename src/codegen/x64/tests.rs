@@ -343,7 +343,7 @@ fn gemm_speed_is_printed() {
 }
 
 /// What multiply-adds reach that wait for nothing, in GFLOP/s.
-fn peak() -> f64 {
+pub(super) fn peak() -> f64 {
     use crate::codegen::kernel::vir::{Builder, Inst, Src, Ty};
     let mut b = Builder::new(8);
     let one = b.f32(1.0);

@@ -370,11 +370,11 @@ impl Lower<'_> {
                 let zero = self.b.i32(0);
                 Val::Mask(self.b.cmp(CmpOp::Ne, reg, zero))
             }
-            dtype => Val::Byte(reg, dtype),
+            dtype => Val::Narrow(reg, dtype),
         })
     }
 
-    fn load_reg(
+    pub(super) fn load_reg(
         &mut self,
         name: &Name,
         at: &Poly,
@@ -382,7 +382,7 @@ impl Lower<'_> {
         elem: Elem,
         mask: Option<Reg>,
     ) -> Option<Reg> {
-        let key = (name.clone(), at.clone(), vector, mask);
+        let key = (name.clone(), at.clone(), elem, vector, mask);
         let here = self.b.block();
         let constant = !self.stored.contains(name);
         let oldest = if constant { 0 } else { here };
@@ -396,7 +396,8 @@ impl Lower<'_> {
         if constant && mask.is_none() {
             frame = self.outside(self.home(at));
         }
-        let mem = self.mem(name, at, elem)?;
+        let unit = elem_of(self.env.buffers.get(name)?.dtype)?;
+        let mem = self.mem(name, at, unit)?;
         let dst = self.b.reg(elem.ty());
         self.b.push_at(
             frame,

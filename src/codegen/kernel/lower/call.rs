@@ -84,9 +84,9 @@ impl Lower<'_> {
                 Some(Val::Half(self.b.f32(half)))
             }
             (DType::Bool, _) => Some(Val::Cond(self.cond(value)?)),
-            (DType::I8 | DType::U8, Some(_)) => {
+            (DType::I16 | DType::I8 | DType::U8, Some(_)) => {
                 let value = i32::try_from(value.as_int()?).ok()?;
-                Some(Val::Byte(self.b.i32(value), dtype))
+                Some(Val::Narrow(self.b.i32(value), dtype))
             }
             (DType::I32, Some(_)) => {
                 let value = i32::try_from(value.as_int()?).ok()?;
@@ -106,7 +106,7 @@ impl Lower<'_> {
     fn cast(&mut self, dtype: DType, value: Val) -> Option<Val> {
         match (dtype, value) {
             (DType::F32, Val::F32(reg) | Val::Half(reg)) => Some(Val::F32(reg)),
-            (DType::F32, Val::I32(reg) | Val::Byte(reg, _)) => {
+            (DType::F32, Val::I32(reg) | Val::Narrow(reg, _)) => {
                 Some(Val::F32(self.b.un(UnOp::ToFloat, reg)))
             }
             (DType::F32, Val::Int(poly)) => {
@@ -121,10 +121,10 @@ impl Lower<'_> {
                 };
                 Some(Val::Half(self.b.un(UnOp::RoundHalf, reg)))
             }
-            (DType::I32, Val::I32(reg) | Val::Byte(reg, _)) => Some(Val::I32(reg)),
+            (DType::I32, Val::I32(reg) | Val::Narrow(reg, _)) => Some(Val::I32(reg)),
             (DType::I32, Val::F32(reg)) => Some(Val::I32(self.b.un(UnOp::ToInt, reg))),
             (DType::I32 | DType::I64, Val::Int(poly)) => Some(Val::Int(poly)),
-            (DType::I8 | DType::U8, Val::I32(reg)) => Some(self.byte_of(dtype, reg)),
+            (DType::I16 | DType::I8 | DType::U8, Val::I32(reg)) => Some(self.low_of(dtype, reg)),
             (DType::I8 | DType::U8, Val::F32(reg) | Val::Half(reg)) => {
                 // The low byte of the value as a 64-bit integer, which saturates. From 2^31 on that byte is 0, as is
                 // that of what the instruction gives there, up to where it saturates above.
@@ -133,18 +133,19 @@ impl Lower<'_> {
                 let above = self.b.cmp(CmpOp::Ge, reg, limit);
                 let ones = self.b.i32(-1);
                 let whole = self.b.select(above, ones, low);
-                Some(self.byte_of(dtype, whole))
+                Some(self.low_of(dtype, whole))
             }
-            (DType::I8 | DType::U8, Val::Byte(reg, from)) if from == dtype => {
-                Some(Val::Byte(reg, dtype))
+            (DType::I8 | DType::U8, Val::Narrow(reg, from)) if from == dtype => {
+                Some(Val::Narrow(reg, dtype))
             }
+            (DType::I16, Val::Narrow(reg, _)) => Some(Val::Narrow(reg, dtype)),
             (DType::Bool, Val::Mask(mask)) => Some(Val::Mask(mask)),
             (DType::Bool, Val::Cond(cond)) => Some(Val::Cond(cond)),
             (DType::Bool, Val::F32(reg)) => {
                 let zero = self.b.f32(0.0);
                 Some(Val::Mask(self.b.cmp(CmpOp::Ne, reg, zero)))
             }
-            (DType::Bool, Val::I32(reg) | Val::Byte(reg, _)) => {
+            (DType::Bool, Val::I32(reg) | Val::Narrow(reg, _)) => {
                 let zero = self.b.i32(0);
                 Some(Val::Mask(self.b.cmp(CmpOp::Ne, reg, zero)))
             }
@@ -153,29 +154,31 @@ impl Lower<'_> {
                 let (one, zero) = (self.b.f32(1.0), self.b.f32(0.0));
                 Some(Val::F32(self.b.select(mask, one, zero)))
             }
-            (DType::I32 | DType::I8 | DType::U8, value @ (Val::Mask(_) | Val::Cond(_))) => {
+            (
+                DType::I32 | DType::I16 | DType::I8 | DType::U8,
+                value @ (Val::Mask(_) | Val::Cond(_)),
+            ) => {
                 let mask = self.convert(value, DType::Bool)?;
                 let lanes = self.mask_as_int(mask);
                 Some(if dtype == DType::I32 {
                     Val::I32(lanes)
                 } else {
-                    Val::Byte(lanes, dtype)
+                    Val::Narrow(lanes, dtype)
                 })
             }
             _ => None,
         }
     }
 
-    /// The low bytes of lanes. The lanes of a byte are its value: what is left of it is extended.
-    fn byte_of(&mut self, dtype: DType, lanes: Reg) -> Val {
-        let by = self.b.i32(24);
+    /// The low bytes of lanes. The lanes of a narrow integer are its value: what is left of it is extended.
+    pub(super) fn low_of(&mut self, dtype: DType, lanes: Reg) -> Val {
+        if dtype == DType::U8 {
+            let byte = self.b.i32(0xFF);
+            return Val::Narrow(self.b.bin(BinOp::And, lanes, byte), dtype);
+        }
+        let by = self.b.i32(32 - dtype.bits() as i32);
         let high = self.b.bin(BinOp::Shl, lanes, by);
-        let op = if dtype == DType::I8 {
-            BinOp::Sar
-        } else {
-            BinOp::Shr
-        };
-        Val::Byte(self.b.bin(op, high, by), dtype)
+        Val::Narrow(self.b.bin(BinOp::Sar, high, by), dtype)
     }
 
     fn extreme(&mut self, op: BinOp, whole: &Expr, a: &Expr, b: &Expr) -> Option<Val> {
@@ -185,8 +188,8 @@ impl Lower<'_> {
         let (a, b) = (self.expr(a)?, self.expr(b)?);
         match (a, b) {
             (Val::Half(a), Val::Half(b)) => Some(Val::Half(self.extremum(op, a, b))),
-            (Val::Byte(a, x), Val::Byte(b, y)) if x == y => {
-                Some(Val::Byte(self.b.bin(op, a, b), x))
+            (Val::Narrow(a, x), Val::Narrow(b, y)) if x == y => {
+                Some(Val::Narrow(self.b.bin(op, a, b), x))
             }
             (a, b) => {
                 let (ty, a, b) = self.same_type(a, b)?;

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::uses::{bound_names, for_each_expr, mentions};
-use irc_syntax::{BinaryOp, Expr, ExprKind, Name, Stmt, StmtKind, UnaryOp};
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, UnaryOp};
 
 use super::super::affine::{Atom, Poly};
 use super::super::vir::{BinOp, CmpOp, Inst, IntOp, Reg, Src, Ty};
 use super::loops::{LoopKind, loop_kind};
 use super::value::Val;
-use super::{Bind, FrameKind, LANE, Lower, each_stmt};
+use super::{Bind, FrameKind, LANE, Lower, each_stmt, elem_of};
 
 /// A condition.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ impl Lower<'_> {
             Val::Cond(cond) => Some(cond),
             Val::Mask(mask) => Some(Cond::Mask(mask)),
             Val::Int(poly) => self.compare_polys(CmpOp::Ne, &poly),
-            Val::F32(_) | Val::I32(_) | Val::Half(_) | Val::Byte(..) => None,
+            Val::F32(_) | Val::I32(_) | Val::Half(_) | Val::Narrow(..) => None,
         }
     }
 
@@ -430,15 +430,21 @@ impl Lower<'_> {
                 Cond::Known(true) if value => self.expr(a),
                 Cond::Known(_) => self.expr(b),
                 scalar if value => {
-                    let dst = self.b.reg(Ty::F32);
+                    let dtype = self.dtype_of(a).or_else(|| self.dtype_of(b))?;
+                    let dst = self.b.reg(elem_of(dtype)?.ty());
                     let write = |lower: &mut Self, expr: &Expr| {
                         let value = lower.expr(expr)?;
-                        let value = lower.convert(value, irc_syntax::DType::F32)?;
+                        let value = lower.convert(value, dtype)?;
                         lower.write(dst, value);
                         Some(())
                     };
                     self.choose(scalar, |l| write(l, a), |l| write(l, b))?;
-                    Some(Val::F32(dst))
+                    Some(match dtype {
+                        DType::F32 => Val::F32(dst),
+                        DType::F16 => Val::Half(dst),
+                        DType::I32 => Val::I32(dst),
+                        dtype => Val::Narrow(dst, dtype),
+                    })
                 }
                 _ => self.expr(b),
             };
@@ -450,6 +456,18 @@ impl Lower<'_> {
         let no = self.expr(b);
         self.mask = outer;
         self.blend(mask, yes?, no?)
+    }
+
+    /// The dtype of a value of lanes, where it shows.
+    fn dtype_of(&self, expr: &Expr) -> Option<DType> {
+        // The code of the trial goes with its copy.
+        match self.clone().expr(expr)? {
+            Val::F32(_) => Some(DType::F32),
+            Val::I32(_) => Some(DType::I32),
+            Val::Half(_) => Some(DType::F16),
+            Val::Narrow(_, dtype) => Some(dtype),
+            Val::Int(_) | Val::Mask(_) | Val::Cond(_) => None,
+        }
     }
 
     /// Code once for the case that bounds hold and once for the other.

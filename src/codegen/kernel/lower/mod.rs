@@ -19,6 +19,7 @@ mod address;
 mod call;
 mod cond;
 mod loops;
+mod pairs;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,8 +84,8 @@ struct Frame {
     flags: BTreeMap<(CmpOp, Poly), Reg>,
 }
 
-/// Buffer, address in elements, whether all lanes read the same element, mask.
-type LoadKey = (Name, Poly, bool, Option<Reg>);
+/// Buffer, address in elements, what is read there, whether lanes read one after the other, mask.
+type LoadKey = (Name, Poly, Elem, bool, Option<Reg>);
 
 /// A loop under construction.
 #[derive(Clone, Debug)]
@@ -515,6 +516,7 @@ fn elem_of(dtype: DType) -> Option<Elem> {
         DType::F32 => Some(Elem::F32),
         DType::I32 => Some(Elem::I32),
         DType::F16 => Some(Elem::F16),
+        DType::I16 => Some(Elem::I16),
         DType::I8 => Some(Elem::I8),
         DType::U8 | DType::Bool => Some(Elem::U8),
         _ => None,

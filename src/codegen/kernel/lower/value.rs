@@ -21,8 +21,8 @@ pub(super) enum Val {
     I32(Reg),
     /// float16, held as float32 lanes.
     Half(Reg),
-    /// int8 or uint8, held as int32 lanes.
-    Byte(Reg, DType),
+    /// int8, uint8 or int16, held as int32 lanes.
+    Narrow(Reg, DType),
     /// bool lanes.
     Mask(Reg),
     /// bool, not in a register yet.
@@ -122,7 +122,7 @@ impl Lower<'_> {
             Val::F32(reg) => Val::F32(keep(self, reg)),
             Val::I32(reg) => Val::I32(keep(self, reg)),
             Val::Half(reg) => Val::Half(keep(self, reg)),
-            Val::Byte(reg, dtype) => Val::Byte(keep(self, reg), dtype),
+            Val::Narrow(reg, dtype) => Val::Narrow(keep(self, reg), dtype),
             Val::Mask(reg) => Val::Mask(keep(self, reg)),
             Val::Int(_) | Val::Cond(_) => value,
         })
@@ -153,10 +153,12 @@ impl Lower<'_> {
         match (value, dtype) {
             (Val::F32(reg), DType::F32) | (Val::I32(reg), DType::I32) => Some(reg),
             (Val::Half(reg), DType::F16) => Some(reg),
-            (Val::Byte(reg, from), to) if from == to => Some(reg),
+            (Val::Narrow(reg, from), to) if from == to => Some(reg),
             (Val::Mask(mask), DType::Bool) => Some(mask),
             (Val::Cond(cond), DType::Bool) => Some(self.mask_of(cond)),
-            (Val::Int(poly), DType::I32 | DType::I8 | DType::U8) => self.lanes_of(&poly),
+            (Val::Int(poly), DType::I32 | DType::I16 | DType::I8 | DType::U8) => {
+                self.lanes_of(&poly)
+            }
             (Val::Int(poly), DType::F32 | DType::F16) => {
                 Some(self.b.f32(poly.as_constant()? as f32))
             }
@@ -235,6 +237,11 @@ impl Lower<'_> {
                 return self.compare(op, a, b);
             }
             BinaryOp::Add | BinaryOp::Sub => {
+                if op == BinaryOp::Add
+                    && let Some(value) = self.pairs(lhs, rhs)
+                {
+                    return Some(value);
+                }
                 if let Some(value) = self.fused(op, lhs, rhs) {
                     return Some(value);
                 }
@@ -264,6 +271,15 @@ impl Lower<'_> {
                 return None;
             };
             return Some(Val::Half(self.b.un(UnOp::RoundHalf, res)));
+        }
+        if let (Val::Narrow(x, dtype), Val::Narrow(y, other)) = (&a, &b)
+            && dtype == other
+            && matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul)
+        {
+            let Some(Val::I32(res)) = self.arithmetic(op, Val::I32(*x), Val::I32(*y)) else {
+                return None;
+            };
+            return Some(self.low_of(*dtype, res));
         }
         let (ty, a, b) = self.same_type(a, b)?;
         let op = match (op, ty) {
@@ -374,7 +390,9 @@ impl Lower<'_> {
         match (a, b) {
             (Val::Int(a), Val::Int(b)) => Some(Val::Cond(self.compare_polys(op, &a.sub(&b))?)),
             (Val::Half(a), Val::Half(b)) => Some(Val::Mask(self.b.cmp(op, a, b))),
-            (Val::Byte(a, x), Val::Byte(b, y)) if x == y => Some(Val::Mask(self.b.cmp(op, a, b))),
+            (Val::Narrow(a, x), Val::Narrow(b, y)) if x == y => {
+                Some(Val::Mask(self.b.cmp(op, a, b)))
+            }
             (Val::Mask(_) | Val::Cond(_), _) => None,
             (a, b) => {
                 let (_, a, b) = self.same_type(a, b)?;
@@ -387,8 +405,8 @@ impl Lower<'_> {
     pub(super) fn blend(&mut self, mask: Reg, yes: Val, no: Val) -> Option<Val> {
         match (yes, no) {
             (Val::Half(a), Val::Half(b)) => Some(Val::Half(self.b.select(mask, a, b))),
-            (Val::Byte(a, x), Val::Byte(b, y)) if x == y => {
-                Some(Val::Byte(self.b.select(mask, a, b), x))
+            (Val::Narrow(a, x), Val::Narrow(b, y)) if x == y => {
+                Some(Val::Narrow(self.b.select(mask, a, b), x))
             }
             (a @ (Val::Mask(_) | Val::Cond(_)), b) => {
                 let (a, b) = (self.convert(a, DType::Bool)?, self.convert(b, DType::Bool)?);
