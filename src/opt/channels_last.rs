@@ -7,8 +7,8 @@
 //!                                                z = R.permute_dims(z_cl, axes=[0, 3, 1, 2])
 //!
 //! Channels are what kernels vectorize over, whatever the image's size. Convolutions and pools start it, operators that do
-//! not care (element-wise, concat, pad, reductions, slices along an axis) carry it on, so that a whole network is
-//! permuted once at its start and once at its end. Every value's old form is bound too and falls to `dead_code`
+//! not care (element-wise, concat, pad, reductions, slices along an axis, reshapes of spatial axes) carry it on, so that
+//! a whole network is permuted once at its start and once at its end. Every value's old form is bound too and falls to `dead_code`
 //! where nothing reads it; permuted weights are folded. A transposed convolution whose windows do not overlap becomes a
 //! matrix product whose result is rearranged.
 
@@ -110,6 +110,11 @@ impl Layout<'_> {
             self.out.push(stmt);
             return;
         }
+        if let Some((name, from)) = self.first_again(&stmt) {
+            self.last.insert(name, from);
+            self.out.push(stmt);
+            return;
+        }
         if let Some((name, value)) = self.rewritten(&stmt) {
             let rank = self.rank(&name).unwrap_or(0);
             let new = self.names.fresh(&format!("{name}_cl"));
@@ -173,7 +178,9 @@ impl Layout<'_> {
             Prim::Reduce(_) if call.bool("keepdims") => self.reduce(&path, &call, true)?,
             Prim::StridedSlice => self.slice(value, &call)?,
             Prim::Take => self.take(value, &call, rank)?,
-            _ if pattern_of(value) == Some(Pattern::ElementWise) && prim != Prim::BroadcastTo => {
+            Prim::Reshape => self.reshape(&name, value, &call, rank)?,
+            Prim::BroadcastTo => self.broadcast(&name, value, &call, rank)?,
+            _ if pattern_of(value) == Some(Pattern::ElementWise) => {
                 self.element_wise(value, rank)?
             }
             _ => return None,
@@ -499,6 +506,64 @@ impl Layout<'_> {
             Expr::call(&value.as_call()?.0, args)
                 .with("assume_inbound", Expr::bool(call.bool("assume_inbound"))),
         )
+    }
+
+    /// What a statement permutes from channels last to channels first, which is thereby known in both forms.
+    fn first_again(&self, stmt: &Stmt) -> Option<(Name, Name)> {
+        let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+            return None;
+        };
+        let (path, _) = value.as_call()?;
+        let prim = Prim::find(&path).filter(|prim| *prim == Prim::PermuteDims)?;
+        let call = prim::bind(prim, value).ok()?;
+        let x = call.operand("x")?;
+        let from = x.as_name().filter(|_| !self.is_moved(x))?;
+        let rank = self.rank(from).filter(|rank| *rank >= 3)?;
+        let axes: Option<Vec<usize>> = call
+            .opt_ints("axes")?
+            .iter()
+            .map(|&axis| normal_axis(axis, rank))
+            .collect();
+        (axes? == to_first(rank)).then(|| Some((target.as_name()?.clone(), from.clone())))?
+    }
+
+    /// A reshape that leaves the batch and the channels alone.
+    fn reshape(
+        &mut self,
+        name: &Name,
+        value: &Expr,
+        call: &BoundCall,
+        rank: usize,
+    ) -> Option<Expr> {
+        let x = call.operand("x")?.clone();
+        let (from, to) = (self.shape(x.as_name()?)?, self.shape(name)?.to_vec());
+        if !self.is_moved(&x) || from.len() < 3 || from[..2] != to[..2] {
+            return None;
+        }
+        self.to_shape(value, &x, &to, rank)
+    }
+
+    fn broadcast(
+        &mut self,
+        name: &Name,
+        value: &Expr,
+        call: &BoundCall,
+        rank: usize,
+    ) -> Option<Expr> {
+        let x = call.operand("x")?.clone();
+        if !self.is_moved(&x) || self.rank(x.as_name()?) != Some(rank) {
+            return None;
+        }
+        let to = self.shape(name)?.to_vec();
+        self.to_shape(value, &x, &to, rank)
+    }
+
+    /// The call of an operator that takes a shape, with the shape permuted.
+    fn to_shape(&mut self, value: &Expr, x: &Expr, to: &[Dim], rank: usize) -> Option<Expr> {
+        let x = self.operand(x)?;
+        let dims = to_last(rank).into_iter().map(|axis| to[axis].to_expr());
+        let shape = Expr::call("R.shape", [Expr::list(dims)]);
+        Some(Expr::call(&value.as_call()?.0, [Expr::name(x), shape]))
     }
 
     fn take(&mut self, value: &Expr, call: &BoundCall, rank: usize) -> Option<Expr> {
