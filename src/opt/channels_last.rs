@@ -540,7 +540,7 @@ impl Layout<'_> {
         if !self.is_moved(&x) || from.len() < 3 || from[..2] != to[..2] {
             return None;
         }
-        self.to_shape(value, &x, &to, rank)
+        self.with_shape(value, &x, &to, rank)
     }
 
     fn broadcast(
@@ -555,11 +555,11 @@ impl Layout<'_> {
             return None;
         }
         let to = self.shape(name)?.to_vec();
-        self.to_shape(value, &x, &to, rank)
+        self.with_shape(value, &x, &to, rank)
     }
 
     /// The call of an operator that takes a shape, with the shape permuted.
-    fn to_shape(&mut self, value: &Expr, x: &Expr, to: &[Dim], rank: usize) -> Option<Expr> {
+    fn with_shape(&mut self, value: &Expr, x: &Expr, to: &[Dim], rank: usize) -> Option<Expr> {
         let x = self.operand(x)?;
         let dims = to_last(rank).into_iter().map(|axis| to[axis].to_expr());
         let shape = Expr::call("R.shape", [Expr::list(dims)]);
