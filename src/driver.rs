@@ -13,7 +13,7 @@ use std::path::Path;
 use irc_syntax::uses::for_each_expr;
 use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, Name, SourceMap, Stmt, parse, print};
 
-use crate::codegen::{self, Object, Target};
+use crate::codegen::{self, Object, PROFILE, Target};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::onnx;
@@ -441,7 +441,11 @@ pub fn build(
     observer: Observer<'_>,
 ) -> Result<Artefact, Fault> {
     if program.module.attr("irc.source").is_none() {
-        let digest = sha256_bytes(print(&program.module).as_bytes());
+        let mut source = program.module.clone();
+        for how in [PROFILE, sched::tuned::LOG] {
+            remove_attr(&mut source, how);
+        }
+        let digest = sha256_bytes(print(&source).as_bytes());
         set_attr(&mut program.module, "irc.source", Expr::str(digest));
     }
     // The library holds the weights itself from here on.
@@ -454,6 +458,7 @@ pub fn build(
     };
     let promises = Promises::default();
     run_passes(&mut program, &steps, target, lib, promises, observer)?;
+    remove_attr(&mut program.module, sched::tuned::LOG);
     // No operator call is left after this line: every call is one of a prim_func on planned memory.
     let mut cx = PassCx::new(lib, &mut program.weights, target);
     cx.recheck(&program.module)?;
@@ -475,6 +480,29 @@ pub fn build(
         object,
         program: print(&program.module),
     })
+}
+
+/// Runs the passes of the pipeline up to one, that one included.
+///
+/// # Errors
+/// As [`run_passes`].
+pub fn run_to(
+    program: &mut Program,
+    last: &Pass,
+    target: &Target,
+    lib: &Library,
+) -> Result<(), Fault> {
+    let at = PIPELINE.iter().position(|(pass, _)| pass.name == last.name);
+    let steps = &PIPELINE[..at.map_or(0, |at| at + 1)];
+    let steps: Vec<&Pass> = steps.iter().map(|(pass, _)| *pass).collect();
+    run_passes(
+        program,
+        &steps,
+        target,
+        lib,
+        Promises::default(),
+        &mut |_, _, _| {},
+    )
 }
 
 /// The relocatable object of an artefact with its weights inside, for linkers other than irc's.

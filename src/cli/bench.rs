@@ -22,7 +22,7 @@ use crate::codegen::Target;
 use crate::driver::{FileKind, recognize};
 use figures::{Report, Run};
 
-pub use figures::{show_ms, table};
+pub use figures::{parse_part, show_ms, table};
 pub use worker::inputs_for;
 
 /// `irc bench FILE… [--size n=128] [--threads 1,2] [--json] [--baseline OLD.json --fail-over 5%]`
@@ -72,7 +72,8 @@ pub struct Args {
     worker: bool,
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+/// A number of seconds of the command line.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("a number of seconds is wanted".to_owned()),

@@ -2,15 +2,18 @@
 //!
 //! All outputs are made in memory or in files beside their places first, and put there together at the end.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Exit;
 use super::output::{Outputs, Unwritable, write_stdout};
 use super::report::{Failure, Session};
+use super::tune::{keys_of, read_log};
 use crate::codegen::{Cpu, PROFILE, Target};
 use crate::driver::{self, Artefact, PIPELINE, Stage};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
+use crate::sched::tuned;
 use crate::syntax::{Expr, Module, print};
 
 /// `irc build FILE [-o NET.so] [--emit KINDS] [--cpu CPU] [--weights PLACE]`
@@ -40,6 +43,9 @@ pub struct Args {
     /// Let the library call a hook around every kernel, which `irc run --profile` sets
     #[arg(long)]
     profile: bool,
+    /// Take the choices of kernels that `irc tune` wrote
+    #[arg(long, value_name = "FILE")]
+    tuned: Option<PathBuf>,
     /// Say which marked regions the vector emitter took, and why not the others
     #[arg(short, long)]
     verbose: bool,
@@ -144,19 +150,37 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     if args.profile {
         driver::set_attr(&mut program.module, PROFILE, Expr::bool(true));
     }
+    let log = match &args.tuned {
+        Some(path) => Some(read_log(path)?),
+        None => None,
+    };
+    if let Some(log) = &log {
+        driver::set_attr(&mut program.module, tuned::LOG, log.to_expr());
+    }
     let mut target = args.cpu.clone();
     target.listing = args
         .emit
         .iter()
         .any(|kind| matches!(kind, Kind::Clif | Kind::Asm));
     let mut stages = Stages::default();
-    let built = driver::build(program, &target, &lib, &mut |_, module, _| {
+    let mut keys = BTreeMap::new();
+    let built = driver::build(program, &target, &lib, &mut |pass, module, _| {
         stages.note(module, &args.emit);
+        if pass == tuned::PASS.name && log.is_some() {
+            keys = keys_of(module);
+        }
     });
     let artefact = match built {
         Ok(artefact) => artefact,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
+    let unknown = log.as_ref().map_or(0, |log| log.unknown(keys.values()));
+    if unknown > 0 {
+        let n = log.map_or(0, |log| log.n_choices());
+        session.say(&format!(
+            "note: {unknown} of {n} choices are for kernels that this program does not have\n"
+        ));
+    }
     stages.scheduled.clone_from(&artefact.program);
     if args.verbose || args.emit.contains(&Kind::Scheduled) {
         let manifest = serde_json::from_str(&artefact.object.interface.manifest);

@@ -24,6 +24,7 @@ mod profile;
 pub mod report;
 pub mod run;
 mod temporary;
+pub mod tune;
 
 use clap::{Parser, Subcommand};
 use report::{Failure, Global, Session};
@@ -84,6 +85,8 @@ enum Verb {
     Run(run::Args),
     /// Measure how long calls of a program take
     Bench(bench::Args),
+    /// Search what the schedule decides, by measuring on this machine
+    Tune(tune::Args),
     /// List passes, operators, instruction sets, dtypes
     List(list::Args),
     /// Say what a diagnostic code means
@@ -130,6 +133,7 @@ fn run(cli: Cli) -> Exit {
         Verb::Build(args) => build::run(args, &mut session),
         Verb::Run(args) => run::run(args, &mut session),
         Verb::Bench(args) => bench::run(args, &mut session),
+        Verb::Tune(args) => tune::run(args, &mut session),
         Verb::List(args) => list::run(args, &mut session),
         Verb::Explain(args) => explain::run(args, &mut session),
     };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::output::write_file;
 use super::report::Failure;
 use crate::codegen::Target;
-use crate::driver::{self, Fault, Program};
+use crate::driver::{self, Fault, Observer, Program};
 use crate::library::Library;
 use crate::link::WeightPlace;
 
@@ -23,8 +23,21 @@ impl Temporary {
         target: &Target,
         lib: &Library,
     ) -> Result<Result<Self, Fault>, Failure> {
+        Self::build_seen(program, target, lib, &mut |_, _, _| {})
+    }
+
+    /// Builds a program under the eyes of an observer.
+    ///
+    /// # Errors
+    /// As [`Temporary::build`].
+    pub fn build_seen(
+        program: Program,
+        target: &Target,
+        lib: &Library,
+        observer: Observer<'_>,
+    ) -> Result<Result<Self, Fault>, Failure> {
         static MADE: AtomicUsize = AtomicUsize::new(0);
-        let built = driver::build(program, target, lib, &mut |_, _, _| {}).and_then(|artefact| {
+        let built = driver::build(program, target, lib, observer).and_then(|artefact| {
             let mut bytes = Vec::new();
             driver::write_shared(&artefact, WeightPlace::Embedded, &mut bytes)?;
             Ok(bytes)

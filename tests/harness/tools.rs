@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         Trial::test("tools:bench", || bench().map_err(Failed::from)),
         Trial::test("tools:profile", || profile().map_err(Failed::from)),
+        Trial::test("tools:tune", || tune().map_err(Failed::from)),
     ]
 }
 
@@ -160,5 +161,73 @@ fn profile() -> Result<(), String> {
         )?;
     }
     good(&folder, "run net.ir --profile --size n=5 --repeat 1")?;
+    Ok(())
+}
+
+fn tune() -> Result<(), String> {
+    let folder = folder("tune")?;
+    let bytes = |name: &str| std::fs::read(folder.join(name)).map_err(|error| error.to_string());
+    let found = good(
+        &folder,
+        "tune net.ir --size n=7 --seconds 0 --cpu x86-64-v3",
+    )?;
+    let found = json(&found)?;
+    claim(
+        found["v"] == 1 && found["kernels"].is_object(),
+        "the log holds choices by key",
+    )?;
+    // What is faster differs by machine; a log of one's own is as good.
+    good(&folder, "build net.ir -o plain.so")?;
+    let listed = good(
+        &folder,
+        "build net.ir --emit scheduled -o - --tuned empty.json",
+    );
+    claim(listed.is_err(), "a log has to be there")?;
+    let log = |kernels: Json| {
+        let log = serde_json::json!({
+            "v": 1, "irc": "0", "target": "any", "threads": null, "kernels": kernels,
+        });
+        std::fs::write(folder.join("log.json"), log.to_string()).map_err(|error| error.to_string())
+    };
+    log(serde_json::json!({}))?;
+    let scheduled = good(
+        &folder,
+        "build net.ir --emit scheduled -o - --tuned log.json",
+    )?;
+    let key = scheduled
+        .split("\"irc.key\": \"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .ok_or("no key")?
+        .to_owned();
+    let entry = |choice: Json| serde_json::json!({ "kernel": "", "choice": choice, "ms": 1, "formula_ms": 2 });
+    log(
+        serde_json::json!({ key.as_str(): entry(serde_json::json!({ "rows": 2 })), "0": entry(serde_json::json!({})) }),
+    )?;
+    for name in ["one.so", "two.so"] {
+        let output = irc(&folder, &format!("build net.ir -o {name} --tuned log.json"))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        claim(
+            said == "note: 1 of 2 choices are for kernels that this program does not have\n",
+            &format!("keys of other programs are noted, not `{said}`"),
+        )?;
+    }
+    claim(
+        bytes("one.so")? == bytes("two.so")?,
+        "the same log gives the same bytes",
+    )?;
+    let program = good(&folder, "print one.so")?;
+    claim(
+        program.contains("\"irc.schedule\": {\"rows\": 2}"),
+        "the choice is taken",
+    )?;
+    for (name, code) in [("rows", 3), ("columns", 3)] {
+        log(serde_json::json!({ key.as_str(): entry(serde_json::json!({ name: 1000 })) }))?;
+        let output = irc(&folder, "build net.ir --tuned log.json")?;
+        claim(
+            output.status.code() == Some(code),
+            "a log that makes no sense is refused",
+        )?;
+    }
     Ok(())
 }
