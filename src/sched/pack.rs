@@ -15,7 +15,8 @@ use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Module, Name, Param, Vis
 
 use super::Target;
 use super::auto::schedule_func;
-use super::tile::{Packing, packed_extents, packed_shape};
+use super::build::ceil_div;
+use super::tile::Packing;
 use crate::check::stage::Level;
 use crate::opt::{Changed, Pass, PassCx};
 use crate::target::Cpu;
@@ -512,4 +513,37 @@ pub(super) fn pack(tensor: &Tensor, packing: &Packing) -> Option<Tensor> {
         }
     }
     Tensor::new(tensor.dtype, shape, data)
+}
+
+/// The extents of a packed weight.
+fn packed_shape(shape: &[usize], packing: &Packing) -> Option<Vec<usize>> {
+    let lanes = usize::try_from(packing.lanes).ok()?;
+    let (panel, rest) = packing.axes.split_first()?;
+    let mut res = vec![shape.get(*panel)?.div_ceil(lanes)];
+    for axis in rest {
+        res.push(*shape.get(*axis)?);
+    }
+    if packing.pairs {
+        let depth = res.pop()?;
+        res.push(depth.div_ceil(2));
+    }
+    res.push(lanes);
+    res.extend(packing.pairs.then_some(2));
+    Some(res)
+}
+
+/// The extents of a packed weight's buffer, as text.
+fn packed_extents(shape: &[Expr], packing: &Packing) -> Option<Vec<Expr>> {
+    let (panel, rest) = packing.axes.split_first()?;
+    let mut res = vec![ceil_div(shape.get(*panel)?, packing.lanes)];
+    for axis in rest {
+        res.push(shape.get(*axis)?.clone());
+    }
+    if packing.pairs {
+        let depth = res.pop()?;
+        res.push(ceil_div(&depth, 2));
+    }
+    res.push(Expr::int(packing.lanes));
+    res.extend(packing.pairs.then(|| Expr::int(2)));
+    Some(res)
 }

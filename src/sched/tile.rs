@@ -28,7 +28,7 @@ use super::build::{
 use super::nest::{
     Access, Buffers, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of,
 };
-use super::pairs::{Pairs, pairs_of};
+use super::pairs::{Pairs, Panel, pairs_of};
 use super::parallelize::{Sharing, distribute, work_of};
 use super::vectorize::{
     Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
@@ -448,8 +448,14 @@ impl Tile<'_> {
                 columns.first.clone(),
             ),
         };
-        let mut body = self.tile_body(names, rows, base, first, columns);
-        let is_outer = self.is_panel_outer() && !one_panel;
+        let has_tiles = start.is_some() && !is_one_tile;
+        let scratch =
+            (has_tiles && columns.beside == 1 && self.packs_panels()).then(|| names.fresh("panel"));
+        let fill = scratch
+            .as_ref()
+            .map(|buffer| self.packed_panel(names, buffer, &first, columns));
+        let mut body = self.tile_body(names, (rows, base), first, columns, scratch.as_ref());
+        let is_outer = (self.is_panel_outer() || scratch.is_some()) && !one_panel;
         let mut work = rows * columns.beside * self.lanes * work_of(&self.reduced);
         if !is_outer && !one_panel {
             work *= panel_loop.len().unwrap_or(8);
@@ -457,9 +463,12 @@ impl Tile<'_> {
         }
         let others = (0..self.spatial.len() - 1).filter(|at| Some(*at) != self.row);
         let mut outer: Vec<Loop> = others.map(|at| self.spatial[at].clone()).collect();
-        let has_tiles = start.is_some() && !is_one_tile;
-        if is_outer && has_tiles {
-            let block = self.tiles_of_block();
+        let (declared, packs) = fill.unzip();
+        if has_tiles && (is_outer || packs.is_some()) {
+            let block = match packs.is_some() {
+                true => self.tiles_of_block().max(64),
+                false => self.tiles_of_block(),
+            };
             let block_loop = Loop {
                 var: names.fresh("bo"),
                 extent: ceil_div(&tile_loop.extent, block),
@@ -473,10 +482,11 @@ impl Tile<'_> {
                     (lo, hi)
                 }
             };
-            body = vec![serial_from(&tile_loop.var, lo, hi, body)];
+            let tiles = serial_from(&tile_loop.var, lo, hi, body);
+            body = packs.into_iter().flatten().chain([tiles]).collect();
             work *= block;
             outer.push(block_loop);
-            outer.push(panel_loop);
+            outer.extend((!one_panel).then_some(panel_loop));
         } else {
             if is_outer {
                 outer.insert(0, panel_loop);
@@ -491,19 +501,47 @@ impl Tile<'_> {
             &outer,
             work,
             self.scope.sharing,
-            Vec::new(),
+            declared.into_iter().collect(),
             body,
         )
+    }
+
+    /// Whether panels of what is no weight are packed before the rows go over them.
+    fn packs_panels(&self) -> bool {
+        let row = self.row.and_then(|row| self.spatial.get(row));
+        let pairs = self.pairs.as_ref().zip(row);
+        pairs.is_some_and(|(pairs, row)| pairs.is_computed(&row.var))
+    }
+
+    /// A buffer for one panel, and the code that packs the panel `at`.
+    fn packed_panel(
+        &self,
+        names: &mut NameSupply,
+        buffer: &Name,
+        at: &Expr,
+        columns: &Columns,
+    ) -> (Stmt, Vec<Stmt>) {
+        let lane = names.fresh("vi");
+        let column = add(mul(at.clone(), self.lanes), Expr::name(&lane));
+        let cond = columns.masked.then(|| less(column.clone(), self.columns()));
+        match (&self.pairs, self.spatial.last()) {
+            (Some(pairs), Some(last)) => {
+                let (lanes, to) = ((&lane, self.lanes), (&last.var, &column));
+                let fill = pairs.fill(buffer, lanes, to, cond);
+                (pairs.declare(buffer, self.lanes), fill)
+            }
+            _ => (Stmt::new(StmtKind::Pass), Vec::new()),
+        }
     }
 
     /// One tile: sums to their start, the reduction, the results. `first` is its first panel.
     fn tile_body(
         &self,
         names: &mut NameSupply,
-        rows: i64,
-        base: Expr,
+        (rows, base): (i64, Expr),
         first: Expr,
         columns: &Columns,
+        scratch: Option<&Name>,
     ) -> Vec<Stmt> {
         let acc = names.fresh("acc");
         let row_var = names.fresh("mi");
@@ -547,9 +585,14 @@ impl Tile<'_> {
             false,
         ));
 
-        let masked = columns.masked && self.has_open_loads();
+        let masked = columns.masked && self.has_open_loads() && scratch.is_none();
         let add_up = |step: &[Stmt]| over_lanes(self.placed(step, &sum, &map), masked);
-        body.extend(self.reduction(&panel, &lane, &add_up));
+        let from = Panel {
+            at: &panel,
+            lane: &lane,
+            buffer: scratch,
+        };
+        body.extend(self.reduction(&from, &add_up));
 
         let costly = self
             .epilogue
@@ -586,26 +629,21 @@ impl Tile<'_> {
     }
 
     /// The loops of the reduction around what `add_up` makes of one step.
-    fn reduction(
-        &self,
-        panel: &Expr,
-        lane: &Name,
-        add_up: &dyn Fn(&[Stmt]) -> Vec<Stmt>,
-    ) -> Vec<Stmt> {
+    fn reduction(&self, panel: &Panel, add_up: &dyn Fn(&[Stmt]) -> Vec<Stmt>) -> Vec<Stmt> {
         let mut outer = self.reduced.iter().rev();
         let mut sums = match &self.pairs {
-            Some(pairs) => {
+            Some(pairs) if pairs.is_weight() || panel.buffer.is_some() => {
                 outer.next();
                 let place = &self.update.place;
-                pairs.sums(place, &self.packed, (panel, lane), |step| add_up(&[step]))
+                pairs.sums(place, &self.packed, panel, |step| add_up(&[step]))
             }
-            None => {
+            _ => {
                 let mut step = self.update.lets.clone();
                 step.push(Stmt::assign(
                     self.update.place.clone(),
                     self.update.value.clone(),
                 ));
-                self.read_packed(&mut step, panel, lane);
+                self.read_packed(&mut step, panel.at, panel.lane);
                 add_up(&step)
             }
         };
@@ -744,37 +782,4 @@ impl VisitMut for ReplaceExpr<'_> {
             _ => irc_syntax::visit::walk_stmt_mut(self, stmt),
         }
     }
-}
-
-/// The extents of a packed weight.
-pub fn packed_shape(shape: &[usize], packing: &Packing) -> Option<Vec<usize>> {
-    let lanes = usize::try_from(packing.lanes).ok()?;
-    let (panel, rest) = packing.axes.split_first()?;
-    let mut res = vec![shape.get(*panel)?.div_ceil(lanes)];
-    for axis in rest {
-        res.push(*shape.get(*axis)?);
-    }
-    if packing.pairs {
-        let depth = res.pop()?;
-        res.push(depth.div_ceil(2));
-    }
-    res.push(lanes);
-    res.extend(packing.pairs.then_some(2));
-    Some(res)
-}
-
-/// The extents of a packed weight's buffer, as text.
-pub fn packed_extents(shape: &[Expr], packing: &Packing) -> Option<Vec<Expr>> {
-    let (panel, rest) = packing.axes.split_first()?;
-    let mut res = vec![ceil_div(shape.get(*panel)?, packing.lanes)];
-    for axis in rest {
-        res.push(shape.get(*axis)?.clone());
-    }
-    if packing.pairs {
-        let depth = res.pop()?;
-        res.push(ceil_div(&depth, 2));
-    }
-    res.push(Expr::int(packing.lanes));
-    res.extend(packing.pairs.then(|| Expr::int(2)));
-    Some(res)
 }

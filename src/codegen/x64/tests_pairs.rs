@@ -159,6 +159,42 @@ def f(A: T.Buffer((2,), "int16"), B: T.Buffer((n, 2), "int8"), C: T.Buffer((n,),
 }
 
 #[test]
+fn halves_are_stored_beside_each_other() {
+    const TEXT: &str = r#"
+@T.prim_func
+def f(A: T.Buffer((n,), "int16"), B: T.Buffer((n,), "int8"), C: T.Buffer((n, 2), "int16"), n: T.int64):
+    with T.sblock("row"):
+        T.sblock_attr({"irc.kernel": True})
+        for jo in range((n + 15) // 16):
+            for vi in T.vectorized(16):
+                if jo * 16 + vi < n:
+                    C[jo * 16 + vi, 0] = A[jo * 16 + vi]
+                    C[jo * 16 + vi, 1] = T.Cast("int16", B[jo * 16 + vi])
+"#;
+    for n in [1, 8, 23, 48] {
+        let (a, b) = (bytes(n, 7), bytes(n, 8));
+        let a: Vec<i16> = a.iter().map(|&x| i16::from(x) * 200).collect();
+        let want: Vec<i16> = (0..2 * n)
+            .map(|at| {
+                if at % 2 == 0 {
+                    a[at / 2]
+                } else {
+                    i16::from(b[at / 2])
+                }
+            })
+            .collect();
+        let data = Data::default()
+            .bytes("A", &raw16(&a))
+            .bytes("B", &raw8(&b))
+            .bytes("C", &vec![1; 4 * n + 8])
+            .int("n", n as i64);
+        let data = run(TEXT, data);
+        assert_eq!(data.raw("C")[..4 * n], raw16(&want));
+        assert_eq!(data.raw("C")[4 * n..], [1; 8], "writes behind the end");
+    }
+}
+
+#[test]
 fn words_convert_and_are_padded() {
     const TEXT: &str = r#"
 @T.prim_func

@@ -429,6 +429,7 @@ impl<'a> Lower<'a> {
         let vector = match lane.as_constant()? {
             0 => false,
             1 => true,
+            2 if dtype == DType::I16 => return self.store_half(name, index, &rest, value),
             _ => return None,
         };
         if self.chunk.is_some() && !vector {

@@ -12,16 +12,16 @@
 //! product of the element of a pair's lower half is taken too, with a zero for the other. The result is the same as that of the single
 //! operations, for sums wrap.
 
-use irc_syntax::{BinaryOp, DType, Expr, ExprKind};
+use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name};
 
 use super::super::affine::Poly;
-use super::super::vir::{BinOp, Elem, Reg};
+use super::super::vir::{BinOp, Elem, Inst, Reg};
 use super::value::Val;
 use super::{LANE, Lower};
 
 /// An element that is a factor: the buffer's dtype and name, the number of lanes' steps, and the index without lanes.
 struct Factor {
-    name: irc_syntax::Name,
+    name: Name,
     dtype: DType,
     step: i64,
     at: Poly,
@@ -103,6 +103,42 @@ impl Lower<'_> {
         self.load_reg(&factor.name, &factor.at, vector, elem, mask)
     }
 
+    /// `B[k, vi, which] = value` where `B` holds pairs of int16: the other halves stay.
+    pub(super) fn store_half(
+        &mut self,
+        name: &Name,
+        index: &[Expr],
+        at: &Poly,
+        value: &Expr,
+    ) -> Option<()> {
+        let which = index.last().and_then(Expr::as_int)?;
+        (self.last_extent(name) == Some(2) && (which == 0 || which == 1)).then_some(())?;
+        let new = self.expr(value)?;
+        let new = self.convert(new, DType::I16)?;
+        let pair = at.add_constant(-(which as i64));
+        let mask = self.mask;
+        let old = self.load_reg(name, &pair, true, Elem::I32, mask)?;
+        let low = self.b.i32(0xFFFF);
+        let (kept, added) = if which == 0 {
+            let kept = self.b.bin(BinOp::AndNot, low, old);
+            (kept, self.b.bin(BinOp::And, new, low))
+        } else {
+            let by = self.b.i32(16);
+            let kept = self.b.bin(BinOp::And, old, low);
+            (kept, self.b.bin(BinOp::Shl, new, by))
+        };
+        let src = self.b.bin(BinOp::Or, kept, added);
+        let mem = self.mem(name, &pair, Elem::I16)?;
+        self.b.push(Inst::Store {
+            elem: Elem::I32,
+            mem,
+            src,
+            mask,
+        });
+        self.forget(name);
+        Some(())
+    }
+
     /// One element in the lower half of all lanes, 0 in the upper.
     fn lower_only(&mut self, factor: &Factor) -> Option<Reg> {
         let elem = match factor.dtype {
@@ -119,12 +155,14 @@ impl Lower<'_> {
         let Some((name, index)) = element(expr) else {
             return false;
         };
-        let extent = self
-            .env
-            .buffers
-            .get(name)
-            .and_then(|buffer| buffer.shape.last().filter(|_| buffer.strides.is_none()));
-        extent.and_then(Expr::as_int) == Some(2) && index.last().and_then(Expr::as_int) == Some(0)
+        self.last_extent(name) == Some(2) && index.last().and_then(Expr::as_int) == Some(0)
+    }
+
+    /// The extent of a buffer's last axis, along which its elements lie beside each other.
+    fn last_extent(&self, name: &Name) -> Option<i128> {
+        let buffer = self.env.buffers.get(name)?;
+        buffer.strides.is_none().then_some(())?;
+        buffer.shape.last()?.as_int()
     }
 }
 
@@ -141,7 +179,7 @@ fn product(expr: &Expr) -> Option<(&Expr, &Expr)> {
 }
 
 /// The buffer and index of an element that is cast to int32.
-fn element(expr: &Expr) -> Option<(&irc_syntax::Name, &[Expr])> {
+fn element(expr: &Expr) -> Option<(&Name, &[Expr])> {
     let (path, args) = expr.as_call()?;
     let [dtype, value] = args else { return None };
     (path == "T.Cast" && dtype.value.as_str() == Some("int32")).then_some(())?;
