@@ -30,6 +30,8 @@ pub struct Target {
     pub vnni: bool,
     /// Whether the object's listings are filled.
     pub listing: bool,
+    /// Whether every sum is taken term by term in the order of the text.
+    pub exact: bool,
 }
 
 impl Target {
@@ -41,6 +43,7 @@ impl Target {
             cpu,
             vnni,
             listing: false,
+            exact: false,
         }
     }
 }

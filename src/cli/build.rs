@@ -16,7 +16,7 @@ use crate::link::{self, WeightPlace};
 use crate::sched::tuned;
 use crate::syntax::{Expr, Module, print};
 
-/// `irc build FILE [-o NET.so] [--emit KINDS] [--cpu CPU] [--weights PLACE]`
+/// `irc build FILE [-o NET.so] [--emit KINDS] [--cpu CPU] [--weights PLACE] [--exact]`
 #[derive(clap::Args)]
 pub struct Args {
     /// The program: text, an ONNX file, or a shared object that irc made; `-` is stdin
@@ -46,6 +46,9 @@ pub struct Args {
     /// Take the choices of kernels that `irc tune` wrote
     #[arg(long, value_name = "FILE")]
     tuned: Option<PathBuf>,
+    /// Take every sum term by term in the order of the text: no Winograd convolutions, no partial sums
+    #[arg(long)]
+    exact: bool,
     /// Say which marked regions the vector emitter took, and why not the others
     #[arg(short, long)]
     verbose: bool,
@@ -158,6 +161,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         driver::set_attr(&mut program.module, tuned::LOG, log.to_expr());
     }
     let mut target = args.cpu.clone();
+    target.exact = args.exact;
     target.listing = args
         .emit
         .iter()

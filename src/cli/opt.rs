@@ -28,6 +28,9 @@ pub struct Args {
     /// Check after each pass that the program is at the level that the pass promises, and reads back equal
     #[arg(long)]
     verify: bool,
+    /// Take every sum term by term in the order of the text
+    #[arg(long)]
+    exact: bool,
     /// List the passes
     #[arg(long)]
     list: bool,
@@ -66,7 +69,10 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Ok(program) => program,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
-    let target = Target::native();
+    let target = Target {
+        exact: args.exact,
+        ..Target::native()
+    };
     let promises = if args.verify {
         Promises::Held
     } else {

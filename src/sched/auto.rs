@@ -17,6 +17,7 @@ use super::nest::{Buffers, Nest, Part, accesses, buffers_of, int_of, parts_of, r
 use super::parallelize::{Sharing, distribute, is_long, work_of};
 use super::tile::{Packing, Scope, tile};
 use super::vectorize::{is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
+use super::winograd::winograd;
 
 /// Schedules a prim_func in block form. `weights` are the parameters that may be packed; gives how they are, so that
 /// callers pass them so. A function that is scheduled already stays as it is.
@@ -119,6 +120,14 @@ impl Auto<'_> {
             used.extend(params.iter().cloned());
             used
         };
+        let scope = (self.buffers, self.weights);
+        if self.sharing != Sharing::Within
+            && !self.target.exact
+            && let Some(done) = winograd(self.names, &nests, self.target, scope, &used_after)
+        {
+            self.packings.push(done.packing);
+            return Some((done.stmts, done.taken));
+        }
         if self.sharing != Sharing::Within
             && let Some(res) = self.bands(&nests, &used_after)
         {

@@ -77,6 +77,15 @@ pub fn mul(a: Expr, b: i64) -> Expr {
     }
 }
 
+/// `a * b`, folded where it can be.
+pub fn product(a: Expr, b: Expr) -> Expr {
+    match (int_of(&a), int_of(&b)) {
+        (_, Some(b)) => mul(a, b),
+        (Some(1), None) => b,
+        _ => Expr::binary(BinaryOp::Mul, a, b),
+    }
+}
+
 /// `a < b`
 pub fn less(a: Expr, b: Expr) -> Expr {
     Expr::binary(BinaryOp::Lt, a, b)
@@ -155,10 +164,7 @@ pub fn parallel(names: &mut NameSupply, levels: Vec<(Name, Expr)>, body: Vec<Stm
             let total = levels
                 .iter()
                 .map(|(_, extent)| extent.clone())
-                .reduce(|a, b| match int_of(&b) {
-                    Some(b) => mul(a, b),
-                    None => Expr::binary(BinaryOp::Mul, a, b),
-                })
+                .reduce(product)
                 .unwrap_or_else(|| Expr::int(1));
             vec![for_stmt(&task, Expr::call("T.parallel", [total]), inner)]
         }

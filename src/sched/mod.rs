@@ -1,6 +1,6 @@
 //! The automatic schedule: prim_funcs in block form become loops, vectors, tiles and kernel regions.
 //!
-//! `nest` reads block form, `build` makes text; `vectorize`, `tile` (with `pairs`), `fuse_rows`, `bands` and `parallelize` are the primitives. Each
+//! `nest` reads block form, `build` makes text; `vectorize`, `tile` (with `pairs`), `winograd`, `fuse_rows`, `bands` and `parallelize` are the primitives. Each
 //! checks its conditions whole and refuses what it does not understand; what every one refuses stays in block form,
 //! which codegen takes as well. Tests interpret functions before and after (`tests/sched`).
 
@@ -17,6 +17,7 @@ mod parallelize;
 mod tile;
 pub mod tuned;
 mod vectorize;
+mod winograd;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,8 @@ mod tests;
 pub use auto::schedule_func;
 pub use pack::PASS;
 
-/// The vector unit that code is made for, and what is chosen for the function that is scheduled.
+/// What code is made for: the vector unit, whether sums stay as they are written, and what is chosen for the function that is
+/// scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     /// Lanes of 32 bits in a vector register.
@@ -33,6 +35,8 @@ pub struct Target {
     pub registers: i64,
     /// What was chosen.
     pub choice: choice::Choice,
+    /// Whether every sum is taken term by term in the order of the text.
+    pub exact: bool,
 }
 
 impl Target {
@@ -41,18 +45,21 @@ impl Target {
         lanes: 8,
         registers: 15,
         choice: choice::Choice::FORMULA,
+        exact: false,
     };
     /// AVX-512.
     pub const AVX512: Self = Self {
         lanes: 16,
         registers: 31,
         choice: choice::Choice::FORMULA,
+        exact: false,
     };
     /// 128-bit vectors.
     pub const SIMD128: Self = Self {
         lanes: 4,
         registers: 15,
         choice: choice::Choice::FORMULA,
+        exact: false,
     };
 
     /// Rows of a tile whose panels are two vectors wide: the sums, two vectors of one operand and one of the other.

@@ -17,6 +17,7 @@ use super::Target;
 use super::auto::schedule_func;
 use super::build::ceil_div;
 use super::tile::Packing;
+use super::winograd::transform::transformed;
 use crate::check::stage::Level;
 use crate::opt::{Changed, Pass, PassCx};
 use crate::target::Cpu;
@@ -37,6 +38,10 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         Cpu::Portable | Cpu::V2 => return Changed::No,
         Cpu::V3 => Target::AVX2,
         Cpu::V4 => Target::AVX512,
+    };
+    let target = Target {
+        exact: cx.target.exact,
+        ..target
     };
     let inputs: BTreeMap<Name, usize> = cx
         .info
@@ -420,7 +425,10 @@ impl Repack<'_> {
 
     /// The packed form of a weight, made when it is first asked for.
     fn packed(&mut self, name: &Name, packing: &Packing) -> Option<Name> {
-        let how = format!("{:?} {} {}", packing.axes, packing.lanes, packing.pairs);
+        let how = format!(
+            "{:?} {} {} {:?}",
+            packing.axes, packing.lanes, packing.pairs, packing.winograd
+        );
         if let Some(done) = self.made.get(&(name.clone(), how.clone())) {
             return Some(done.clone());
         }
@@ -457,6 +465,14 @@ fn packed_type(ty: &Expr, packing: &Packing) -> Option<Expr> {
 
 /// Rearranges a weight into panels, filled up with zeros.
 pub(super) fn pack(tensor: &Tensor, packing: &Packing) -> Option<Tensor> {
+    if let Some(m) = packing.winograd {
+        let panels = Packing {
+            axes: vec![2, 0, 1],
+            winograd: None,
+            ..packing.clone()
+        };
+        return pack(&transformed(tensor, m, &packing.axes)?, &panels);
+    }
     let shape = packed_shape(&tensor.shape, packing)?;
     if tensor.dtype == DType::Str {
         return None;
@@ -536,8 +552,13 @@ fn packed_shape(shape: &[usize], packing: &Packing) -> Option<Vec<usize>> {
 fn packed_extents(shape: &[Expr], packing: &Packing) -> Option<Vec<Expr>> {
     let (panel, rest) = packing.axes.split_first()?;
     let mut res = vec![ceil_div(shape.get(*panel)?, packing.lanes)];
-    for axis in rest {
-        res.push(shape.get(*axis)?.clone());
+    if let Some(m) = packing.winograd {
+        let places = i64::try_from((m + 2) * (m + 2)).ok()?;
+        res.extend([Expr::int(places), shape.get(*rest.last()?)?.clone()]);
+    } else {
+        for axis in rest {
+            res.push(shape.get(*axis)?.clone());
+        }
     }
     if packing.pairs {
         let depth = res.pop()?;

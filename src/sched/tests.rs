@@ -30,7 +30,7 @@ const STEPS: [&Pass; 13] = [
 ];
 
 /// The prim_funcs that graph functions are lowered to.
-fn lowered(text: &str) -> Module {
+pub(super) fn lowered(text: &str) -> Module {
     let mut sources = SourceMap::default();
     let (mut module, diags) = parse(&mut sources, "test", text);
     assert!(diags.is_empty(), "{diags:?}");
@@ -45,7 +45,7 @@ fn lowered(text: &str) -> Module {
 }
 
 /// Arguments with small varied numbers; `dims` gives symbols their values.
-fn arguments(func: &Func, dims: &BTreeMap<&str, usize>, seed: &mut u64) -> Vec<Tensor> {
+pub(super) fn arguments(func: &Func, dims: &BTreeMap<&str, usize>, seed: &mut u64) -> Vec<Tensor> {
     let mut next = || {
         *seed = seed
             .wrapping_mul(6364136223846793005)
@@ -90,11 +90,17 @@ fn text_of(func: &Func) -> String {
     print(&module)
 }
 
-/// Schedules every prim_func of a lowered module and compares results.
-fn check(text: &str, dims: &[(&str, usize)], target: Target, pack: bool) {
+/// Schedules every prim_func of a lowered module and compares results; gives how weights are packed.
+pub(super) fn check(
+    text: &str,
+    dims: &[(&str, usize)],
+    target: Target,
+    pack: bool,
+) -> Vec<Packing> {
     let module = lowered(text);
     let dims: BTreeMap<&str, usize> = dims.iter().copied().collect();
     let mut seed = 7;
+    let mut all = Vec::new();
     for func in module.funcs().filter(|func| func.kind == FuncKind::Loops) {
         let mut scheduled = func.clone();
         let last = func.params.len() - 1;
@@ -106,38 +112,50 @@ fn check(text: &str, dims: &[(&str, usize)], target: Target, pack: bool) {
             false => BTreeSet::new(),
         };
         let packings = schedule_func(&mut scheduled, &weights, target);
-        let args = arguments(func, &dims, &mut seed);
-        let before =
-            run_prim_func(func, &args).unwrap_or_else(|error| panic!("{error}\n{}", text_of(func)));
-        let mut packed_args = args.clone();
-        for packing in &packings {
-            let at = func
-                .params
-                .iter()
-                .position(|param| param.name == packing.param)
-                .expect("there");
-            packed_args[at] = super::pack::pack(&args[at], packing).expect("packs");
-            super::pack::retype(&mut scheduled, at, packing).expect("retypes");
+        compare(func, scheduled, &packings, &dims, &mut seed);
+        all.extend(packings);
+    }
+    all
+}
+
+/// Computes a function and what became of it.
+pub(super) fn compare(
+    func: &Func,
+    mut scheduled: Func,
+    packings: &[Packing],
+    dims: &BTreeMap<&str, usize>,
+    seed: &mut u64,
+) {
+    let args = arguments(func, dims, seed);
+    let before =
+        run_prim_func(func, &args).unwrap_or_else(|error| panic!("{error}\n{}", text_of(func)));
+    let mut packed_args = args.clone();
+    for packing in packings {
+        let at = func
+            .params
+            .iter()
+            .position(|param| param.name == packing.param)
+            .expect("there");
+        packed_args[at] = super::pack::pack(&args[at], packing).expect("packs");
+        super::pack::retype(&mut scheduled, at, packing).expect("retypes");
+    }
+    let after = run_prim_func(&scheduled, &packed_args)
+        .unwrap_or_else(|error| panic!("{error}\n{}", text_of(&scheduled)));
+    for (param, (a, b)) in func.params.iter().zip(before.iter().zip(&after)) {
+        if packings.iter().any(|packing| packing.param == param.name) {
+            continue;
         }
-        let after = run_prim_func(&scheduled, &packed_args)
-            .unwrap_or_else(|error| panic!("{error}\n{}", text_of(&scheduled)));
-        let skip: Vec<&Packing> = packings.iter().collect();
-        for (param, (a, b)) in func.params.iter().zip(before.iter().zip(&after)) {
-            if skip.iter().any(|packing| packing.param == param.name) {
-                continue;
-            }
-            assert!(
-                is_close(a, b),
-                "`{}` differs\n{}\n{}",
-                param.name,
-                text_of(func),
-                text_of(&scheduled)
-            );
-        }
+        assert!(
+            is_close(a, b),
+            "`{}` differs\n{}\n{}",
+            param.name,
+            text_of(func),
+            text_of(&scheduled)
+        );
     }
 }
 
-fn graph(params: &str, body: &str) -> String {
+pub(super) fn graph(params: &str, body: &str) -> String {
     let mut text =
         format!("@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n");
     for line in body.lines() {

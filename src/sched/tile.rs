@@ -45,6 +45,9 @@ pub struct Packing {
     pub lanes: i64,
     /// Whether two steps along the last axis lie beside each other: `b[k, j]` is `bp[j // 16, k // 2, j % 16, k % 2]`.
     pub pairs: bool,
+    /// Where the weight is first transformed for tiles of so many results to a side. Its axes are then result channel,
+    /// row, column, data channel, and the parts after the panel the places of a tile and the data channels.
+    pub winograd: Option<usize>,
 }
 
 /// What surrounds the nest.
@@ -263,11 +266,12 @@ fn packing_of(
         axes,
         lanes,
         pairs: false,
+        winograd: None,
     })
 }
 
 /// The body of an element-wise nest in the reduction's variables.
-fn epilogue_of(
+pub(super) fn epilogue_of(
     nest: &Nest,
     spatial: &[Loop],
     update: &Update,
@@ -739,7 +743,7 @@ impl Tile<'_> {
 }
 
 /// Whether a value calls a function of many instructions.
-fn has_long_call(expr: &Expr) -> bool {
+pub(super) fn has_long_call(expr: &Expr) -> bool {
     const LONG: [&str; 9] = [
         "T.exp",
         "T.log",
@@ -758,9 +762,10 @@ fn has_long_call(expr: &Expr) -> bool {
     long
 }
 
-struct ReplaceExpr<'a> {
-    from: &'a Expr,
-    to: &'a Expr,
+/// Replaces an element by another.
+pub(super) struct ReplaceExpr<'a> {
+    pub from: &'a Expr,
+    pub to: &'a Expr,
 }
 
 impl VisitMut for ReplaceExpr<'_> {

@@ -299,6 +299,11 @@ pub fn reduce_row_inside(
     let inner = nest.loops.get(outer..)?;
     let (last, others) = inner.split_last()?;
     let spatial: Vec<&Loop> = others.iter().filter(|each| !each.reduces).collect();
+    // A partial sum a lane is another order.
+    let keeps_order = matches!(combine, Combine::Max | Combine::Min) || dtype == DType::I32;
+    if target.exact && !keeps_order {
+        return None;
+    }
     let is_row = last.reduces
         && others.iter().skip(spatial.len()).all(|each| each.reduces)
         && matches!(dtype, DType::F32 | DType::I32)

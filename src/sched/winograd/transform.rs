@@ -1,0 +1,166 @@
+//! The three linear maps of Winograd's convolution `F(m×m, 3×3)`, with `n = m + 2` numbers to a side of a tile.
+//!
+//!     y = Aᵀ [ (G g Gᵀ) ⊙ (Bᵀ d B) ] A
+//!
+//! `d` is a tile of the data, `g` the kernel, `y` the results. Each map is applied along the rows and along the columns.
+//! `F(2, 3)` interpolates at 0, 1, -1 and infinity. `F(4, 3)` does at 0, ±5/8, ±3/2 and infinity: every constant of its maps
+//! is a float32, and the error is a fifth of that of the customary points 0, ±1, ±2 (see the head of `winograd`).
+
+use crate::tensor::Tensor;
+use irc_syntax::DType;
+
+/// The points of `F(4, 3)` beside 0 and infinity are ±`NEAR` and ±`FAR`.
+const NEAR: f64 = 0.625;
+const FAR: f64 = 1.5;
+
+/// `name: T.let[T.float32] = value`
+fn named(name: &str, value: &str) -> String {
+    format!("{name}: T.let[T.float32] = {value}")
+}
+
+/// `value * c`
+fn times(value: &str, factor: f64) -> String {
+    format!("{value} * T.float32({factor:?})")
+}
+
+/// Statements of `Bᵀ d` for a column `d` of `m + 2` numbers: to the places `to`, in names `d0`, `d1`, … and those made
+/// from `e`.
+pub fn of_data(m: usize, to: &dyn Fn(usize) -> String) -> Vec<String> {
+    if m == 2 {
+        return ["d0 - d2", "d1 + d2", "d2 - d1", "d3 - d1"]
+            .iter()
+            .enumerate()
+            .map(|(at, value)| format!("{} = {value}", to(at)))
+            .collect();
+    }
+    let (near, far) = (NEAR * NEAR, FAR * FAR);
+    let ends = |a: &str, b: &str, c: &str| {
+        format!("{} - {} + {c}", times(a, near * far), times(b, near + far))
+    };
+    let pair = |even: f64| {
+        (
+            format!("d4 - {}", times("d2", even)),
+            format!("d3 - {}", times("d1", even)),
+        )
+    };
+    let ((near_even, near_odd), (far_even, far_odd)) = (pair(far), pair(near));
+    vec![
+        format!("{} = {}", to(0), ends("d0", "d2", "d4")),
+        named("near_even", &near_even),
+        named("near_odd", &times(&format!("({near_odd})"), NEAR)),
+        format!("{} = near_even + near_odd", to(1)),
+        format!("{} = near_even - near_odd", to(2)),
+        named("far_even", &far_even),
+        named("far_odd", &times(&format!("({far_odd})"), FAR)),
+        format!("{} = far_even + far_odd", to(3)),
+        format!("{} = far_even - far_odd", to(4)),
+        format!("{} = {}", to(5), ends("d1", "d3", "d5")),
+    ]
+}
+
+/// Statements of `Aᵀ d` for a column `d` of `m + 2` numbers: to the `m` places `to`.
+pub fn of_result(m: usize, to: &dyn Fn(usize) -> String) -> Vec<String> {
+    if m == 2 {
+        return vec![
+            format!("{} = d0 + d1 + d2", to(0)),
+            format!("{} = d1 - d2 + d3", to(1)),
+        ];
+    }
+    let power = |exponent: i32| {
+        let (near, far) = (NEAR.powi(exponent), FAR.powi(exponent));
+        match exponent % 2 {
+            0 => (times("near_sum", near), times("far_sum", far)),
+            _ => (times("near_odd", near), times("far_odd", far)),
+        }
+    };
+    let ((near_1, far_1), (near_2, far_2), (near_3, far_3)) = (power(1), power(2), power(3));
+    vec![
+        named("near_sum", "d1 + d2"),
+        named("near_odd", "d1 - d2"),
+        named("far_sum", "d3 + d4"),
+        named("far_odd", "d3 - d4"),
+        format!("{} = d0 + near_sum + far_sum", to(0)),
+        format!("{} = {near_1} + {far_1}", to(1)),
+        format!("{} = {near_2} + {far_2}", to(2)),
+        format!("{} = d5 + {near_3} + {far_3}", to(3)),
+    ]
+}
+
+/// The names that the statements of [`of_data`] and [`of_result`] bind beside `d0`, `d1`, ….
+pub const NAMES: [&str; 6] = [
+    "near_even",
+    "near_odd",
+    "near_sum",
+    "far_even",
+    "far_odd",
+    "far_sum",
+];
+
+/// `G`, a row for each point.
+fn of_kernel(m: usize) -> Vec<[f64; 3]> {
+    if m == 2 {
+        return vec![
+            [1.0, 0.0, 0.0],
+            [0.5, 0.5, 0.5],
+            [0.5, -0.5, 0.5],
+            [0.0, 0.0, 1.0],
+        ];
+    }
+    let points = [0.0, NEAR, -NEAR, FAR, -FAR];
+    let mut rows: Vec<[f64; 3]> = points
+        .iter()
+        .map(|point| {
+            let others = points.iter().filter(|other| *other != point);
+            let scale: f64 = others.map(|other| point - other).product();
+            [1.0 / scale, point / scale, point * point / scale]
+        })
+        .collect();
+    rows.push([0.0, 0.0, 1.0]);
+    rows
+}
+
+/// `G g Gᵀ` of every kernel of a weight, as `((m + 2)², C, K)`; `axes` are the places of `K`, rows, columns and `C`.
+pub fn transformed(weight: &Tensor, m: usize, axes: &[usize]) -> Option<Tensor> {
+    let &[k_axis, y_axis, x_axis, c_axis] = axes else {
+        return None;
+    };
+    let shape = &weight.shape;
+    let is_kernel = shape.len() == 4 && shape[y_axis] == 3 && shape[x_axis] == 3;
+    if !is_kernel || weight.dtype != DType::F32 {
+        return None;
+    }
+    let mut strides = [1usize; 4];
+    for at in (0..3).rev() {
+        strides[at] = strides[at + 1] * shape[at + 1];
+    }
+    let (depth, width) = (shape[c_axis], shape[k_axis]);
+    let g = of_kernel(m);
+    let n = g.len();
+    let value = |at: usize| {
+        let bytes = weight.data[at * 4..at * 4 + 4].try_into().ok()?;
+        Some(f64::from(f32::from_le_bytes(bytes)))
+    };
+    let mut data = vec![0u8; n * n * depth * width * 4];
+    for c in 0..depth {
+        for k in 0..width {
+            let base = c * strides[c_axis] + k * strides[k_axis];
+            let mut kernel = [[0.0f64; 3]; 3];
+            for (y, row) in kernel.iter_mut().enumerate() {
+                for (x, place) in row.iter_mut().enumerate() {
+                    *place = value(base + y * strides[y_axis] + x * strides[x_axis])?;
+                }
+            }
+            for (i, over_y) in g.iter().enumerate() {
+                for (j, over_x) in g.iter().enumerate() {
+                    let rows = kernel.iter().zip(over_y);
+                    let sum: f64 = rows
+                        .map(|(row, y)| y * row.iter().zip(over_x).map(|(a, b)| a * b).sum::<f64>())
+                        .sum();
+                    let to = (((i * n + j) * depth + c) * width + k) * 4;
+                    data[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
+                }
+            }
+        }
+    }
+    Tensor::new(DType::F32, vec![n * n, depth, width], data)
+}
