@@ -17,8 +17,10 @@ use crate::codegen::{self, Object, PROFILE, Target};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::onnx;
+use crate::opt::specialize::ATTR as SPECIALIZE;
 use crate::opt::{self, Changed, Pass, PassCx, Promises};
 use crate::sched;
+use crate::sched::tuned::LOG;
 use crate::tensor::folder::ModelFolder;
 use crate::tensor::{MappedFile, Weights, inline_metadata, sha256_bytes};
 
@@ -62,6 +64,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::dead_code::PASS, Stage::Optimized),
     (&opt::hoist_constants::PASS, Stage::Optimized),
     (&opt::own_results::PASS, Stage::Optimized),
+    (&opt::specialize::PASS, Stage::Optimized),
     // No binding changes its meaning after this line.
     (&opt::fuse::PASS, Stage::Loops),
     (&opt::collapse_axes::PASS, Stage::Loops),
@@ -442,7 +445,7 @@ pub fn build(
 ) -> Result<Artefact, Fault> {
     if program.module.attr("irc.source").is_none() {
         let mut source = program.module.clone();
-        for how in [PROFILE, sched::tuned::LOG] {
+        for how in [PROFILE, LOG, SPECIALIZE] {
             remove_attr(&mut source, how);
         }
         let digest = sha256_bytes(print(&source).as_bytes());
@@ -458,7 +461,9 @@ pub fn build(
     };
     let promises = Promises::default();
     run_passes(&mut program, &steps, target, lib, promises, observer)?;
-    remove_attr(&mut program.module, sched::tuned::LOG);
+    for done in [LOG, SPECIALIZE] {
+        remove_attr(&mut program.module, done);
+    }
     // No operator call is left after this line: every call is one of a prim_func on planned memory.
     let mut cx = PassCx::new(lib, &mut program.weights, target);
     cx.recheck(&program.module)?;

@@ -2,7 +2,7 @@
 //!
 //! All outputs are made in memory or in files beside their places first, and put there together at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::Exit;
@@ -13,8 +13,9 @@ use crate::codegen::{Cpu, PROFILE, Target};
 use crate::driver::{self, Artefact, PIPELINE, Stage};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
+use crate::opt::specialize;
 use crate::sched::tuned;
-use crate::syntax::{Expr, Module, print};
+use crate::syntax::{Expr, FuncKind, Module, Name, print};
 
 /// `irc build FILE [-o NET.so] [--emit KINDS] [--cpu CPU] [--weights PLACE] [--exact]`
 #[derive(clap::Args)]
@@ -40,6 +41,9 @@ pub struct Args {
     /// Where weights go: auto (beside the library above 256 MiB), embed, sidecar
     #[arg(long, value_name = "PLACE", default_value = "auto", value_parser = ["auto", "embed", "sidecar"])]
     weights: String,
+    /// Make versions for sizes that are asked for often: `n=1,128;m=4`, a version for each combination
+    #[arg(long, value_name = "SIZES")]
+    specialize: Option<String>,
     /// Let the library call a hook around every kernel, which `irc run --profile` sets
     #[arg(long)]
     profile: bool,
@@ -153,6 +157,10 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     if args.profile {
         driver::set_attr(&mut program.module, PROFILE, Expr::bool(true));
     }
+    if let Some(sizes) = &args.specialize {
+        let wanted = read_versions(sizes, &program.module)?;
+        driver::set_attr(&mut program.module, specialize::ATTR, wanted);
+    }
     let log = match &args.tuned {
         Some(path) => Some(read_log(path)?),
         None => None,
@@ -168,8 +176,10 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         .any(|kind| matches!(kind, Kind::Clif | Kind::Asm));
     let mut stages = Stages::default();
     let mut keys = BTreeMap::new();
+    let mut passes_run = BTreeSet::new();
     let built = driver::build(program, &target, &lib, &mut |pass, module, _| {
         stages.note(module, &args.emit);
+        passes_run.insert(pass);
         if pass == tuned::PASS.name && log.is_some() {
             keys = keys_of(module);
         }
@@ -178,6 +188,13 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Ok(artefact) => artefact,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
+    if args.specialize.is_some() && !passes_run.contains(specialize::PASS.name) {
+        let message = format!(
+            "{} is compiled already: versions are made of what it was built of",
+            args.file
+        );
+        return Err(Failure::new(Exit::Unsupported, message));
+    }
     let unknown = log.as_ref().map_or(0, |log| log.unknown(keys.values()));
     if unknown > 0 {
         let n = log.map_or(0, |log| log.n_choices());
@@ -211,6 +228,43 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Ok(()) => Ok(Exit::Good),
         Err(fault) => Ok(session.show_fault(&fault)),
     }
+}
+
+/// The attribute of modules for `n=1,128;m=4`.
+fn read_versions(text: &str, module: &Module) -> Result<Expr, Failure> {
+    const MOST: usize = 64;
+    let fault = |why: String| Failure::new(Exit::Usage, why);
+    let public = module
+        .funcs()
+        .filter(|func| func.kind == FuncKind::Graph && !func.is_private());
+    let known: BTreeSet<Name> = public.flat_map(specialize::symbols_of).collect();
+    let mut wanted: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+    for part in text.split(';').filter(|part| !part.trim().is_empty()) {
+        let form = || fault(format!("`{part}` is not of the form n=1,128"));
+        let (name, sizes) = part.trim().split_once('=').ok_or_else(form)?;
+        if !known.contains(name) {
+            let known: Vec<&str> = known.iter().map(Name::as_str).collect();
+            let known = known.join(", ");
+            return Err(fault(format!(
+                "no input has the symbol `{name}` in its shape; there are: {known}"
+            )));
+        }
+        for size in sizes.split(',') {
+            let size = size.trim().parse::<i64>().ok().filter(|size| *size >= 0);
+            wanted
+                .entry(name.to_owned())
+                .or_default()
+                .insert(size.ok_or_else(form)?);
+        }
+    }
+    let n_versions: usize = wanted.values().map(BTreeSet::len).product();
+    if n_versions > MOST {
+        return Err(fault(format!("{n_versions} versions are more than {MOST}")));
+    }
+    let list = |sizes: BTreeSet<i64>| Expr::list(sizes.into_iter().map(Expr::int));
+    Ok(Expr::dict(
+        wanted.into_iter().map(|(name, sizes)| (name, list(sizes))),
+    ))
 }
 
 /// `net.so` for `net.onnx`, in the current folder.

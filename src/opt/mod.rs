@@ -30,6 +30,7 @@ pub mod pattern;
 pub mod plan_memory;
 pub mod quantized;
 pub mod simplify;
+pub mod specialize;
 mod tail;
 pub mod take_first;
 

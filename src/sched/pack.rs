@@ -85,14 +85,27 @@ fn schedule(
         }
     }
     let mut bodies = BTreeMap::new();
+    let mut shared = BTreeMap::new();
     // Bodies before the functions that run them.
     for name in constant.order.iter().rev().filter(|_| !packings.is_empty()) {
         if let Some(func) = module.funcs_mut().find(|func| func.name == *name) {
             let fixed = num_input(func);
-            let body = repack_calls(func, weights, &packings, &bodies, fixed);
+            let body = repack_calls(func, weights, &packings, &bodies, &mut shared, fixed);
             bodies.insert(name.clone(), body);
         }
     }
+    // Functions may share a weight, so it goes when the last of them is done without it.
+    let replaced: BTreeSet<Name> = shared.into_keys().map(|(name, _)| name).collect();
+    let public = module
+        .funcs()
+        .filter(|func| func.kind == FuncKind::Graph && !func.is_private());
+    let kept: BTreeSet<&Name> = public
+        .flat_map(|func| func.params.iter().map(|param| &param.name))
+        .collect();
+    weights.retain(|name| {
+        let name = Name::from(name);
+        !replaced.contains(&name) || kept.contains(&name)
+    });
     changed
 }
 
@@ -305,9 +318,11 @@ fn repack_calls(
     weights: &mut Weights,
     packings: &BTreeMap<Name, Vec<(usize, Packing)>>,
     bodies: &BTreeMap<Name, Recaptured>,
+    shared: &mut BTreeMap<(Name, String), Name>,
     num_input: usize,
 ) -> Recaptured {
     let mut names = NameSupply::of_func(func);
+    let own = names.clone();
     for (name, _) in weights.iter() {
         names.take(&Name::from(name));
     }
@@ -318,6 +333,8 @@ fn repack_calls(
         params: func.params.clone(),
         weights,
         names,
+        own,
+        shared,
         made: BTreeMap::new(),
         added: Vec::new(),
         packed: Vec::new(),
@@ -340,9 +357,6 @@ fn repack_calls(
         at += 1;
         !goes
     });
-    if !func.is_private() {
-        weights.retain(|name| !replaced.contains(name) || used.contains(name));
-    }
     Recaptured { gone, packed }
 }
 
@@ -354,6 +368,10 @@ struct Repack<'a> {
     params: Vec<Param>,
     weights: &'a mut Weights,
     names: NameSupply,
+    /// The names of the function before.
+    own: NameSupply,
+    /// What other functions have packed already.
+    shared: &'a mut BTreeMap<(Name, String), Name>,
     /// The packed form of a weight, by how it is packed.
     made: BTreeMap<(Name, String), Name>,
     added: Vec<Param>,
@@ -429,25 +447,36 @@ impl Repack<'_> {
             "{:?} {} {} {:?}",
             packing.axes, packing.lanes, packing.pairs, packing.winograd
         );
-        if let Some(done) = self.made.get(&(name.clone(), how.clone())) {
+        let key = (name.clone(), how);
+        if let Some(done) = self.made.get(&key) {
             return Some(done.clone());
         }
-        let fresh = self.names.fresh(&format!("{name}_packed"));
+        let shared = self.shared.get(&key).filter(|shared| {
+            let (is_own, is_taken) = (!self.is_body, self.own.is_taken(shared.as_str()));
+            is_own && !is_taken
+        });
+        let fresh = match shared {
+            Some(shared) => shared.clone(),
+            None => self.names.fresh(&format!("{name}_packed")),
+        };
         let ty = if self.is_body {
             let at = self.params.iter().position(|param| param.name == *name)?;
             let ty = packed_type(self.params[at].ty.as_ref()?, packing)?;
             self.packed.push((at, packing.clone()));
             ty
         } else {
-            let tensor = pack(&self.weights.get(name)?.tensor(), packing)?;
+            if self.weights.get(&fresh).is_none() {
+                let tensor = pack(&self.weights.get(name)?.tensor(), packing)?;
+                self.weights.insert(fresh.as_str(), tensor);
+            }
+            let tensor = self.weights.get(&fresh)?;
             let dims = tensor.shape.iter().map(|&extent| Expr::int(extent as i128));
-            let ty = Expr::call("R.Tensor", [Expr::tuple(dims)])
-                .with("dtype", Expr::str(tensor.dtype.name()));
-            self.weights.insert(fresh.as_str(), tensor);
-            ty
+            self.shared.insert(key.clone(), fresh.clone());
+            Expr::call("R.Tensor", [Expr::tuple(dims)])
+                .with("dtype", Expr::str(tensor.dtype.name()))
         };
         self.added.push(Param::new(&fresh, ty));
-        self.made.insert((name.clone(), how), fresh.clone());
+        self.made.insert(key, fresh.clone());
         Some(fresh)
     }
 }

@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         Trial::test("tools:bench", || bench().map_err(Failed::from)),
         Trial::test("tools:profile", || profile().map_err(Failed::from)),
+        Trial::test("tools:specialize", || specialize().map_err(Failed::from)),
         Trial::test("tools:tune", || tune().map_err(Failed::from)),
     ]
 }
@@ -229,5 +230,60 @@ fn tune() -> Result<(), String> {
             "a log that makes no sense is refused",
         )?;
     }
+    Ok(())
+}
+
+fn specialize() -> Result<(), String> {
+    let folder = folder("specialize")?;
+    good(&folder, "build net.ir -o plain.so")?;
+    good(&folder, "build net.ir -o net.so --specialize n=1,5")?;
+    let info = json(&good(&folder, "info net.so --json")?)?;
+    let functions = info["functions"].as_object().ok_or("no functions")?;
+    let names: Vec<&str> = functions.keys().map(String::as_str).collect();
+    claim(
+        names == ["main", "main_n1", "main_n5"],
+        "there is a version a size",
+    )?;
+    for n in [1, 2, 5] {
+        let rows: Vec<String> = (0..n)
+            .map(|row| format!("[{}]", vec![row.to_string(); 64].join(",")))
+            .collect();
+        let inputs = format!(
+            "--input x=[{}] --input w=[{}]",
+            rows.join(","),
+            vec![format!("[{}]", vec!["0.5"; 32].join(",")); 64].join(",")
+        );
+        let general = good(&folder, &format!("run plain.so {inputs}"))?;
+        let special = good(&folder, &format!("run net.so {inputs}"))?;
+        claim(general == special, "versions compute the same")?;
+    }
+    for (n, place) in [(5, "main_n5/"), (2, "main/")] {
+        let args = "--profile --repeat 1 --peaks 1,1 --trace trace.json";
+        good(&folder, &format!("run net.so --size n={n} {args}"))?;
+        let trace = std::fs::read_to_string(folder.join("trace.json"));
+        let trace = json(&trace.map_err(|error| error.to_string())?)?;
+        let found = trace["traceEvents"][1]["args"]["place"]
+            .as_str()
+            .unwrap_or_default();
+        claim(found.starts_with(place), &format!("{found} is in {place}"))?;
+    }
+    let output = irc(
+        &folder,
+        "bench net.so --function main_n5 --rounds 1 --seconds 0 --warm-up 0",
+    )?;
+    claim(output.status.success(), "a version can be called")?;
+    for (sizes, code) in [("k=1", 2), ("n", 2), ("n=-1", 2)] {
+        let output = irc(&folder, &format!("build net.ir --specialize {sizes}"))?;
+        claim(
+            output.status.code() == Some(code),
+            "sizes that make no sense are refused",
+        )?;
+    }
+    let output = irc(&folder, "build net.so -o again.so --specialize n=3")?;
+    claim(
+        output.status.code() == Some(4),
+        "a program that is compiled gets no versions",
+    )?;
+    good(&folder, "build net.so -o again.so")?;
     Ok(())
 }

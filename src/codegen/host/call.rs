@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cranelift_codegen::ir::types::{F32, F64, I32, I64};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F32, F64, I8, I32, I64};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value};
 use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Name, Span};
 
 use super::object::is_object;
@@ -14,6 +15,7 @@ use crate::codegen::arith::Val;
 use crate::codegen::cast;
 use crate::codegen::loops::{self, PrimParam};
 use crate::codegen::lower::{Extent, Res, unsupported};
+use crate::opt::specialize::versions_of;
 use crate::shape::Dim;
 
 impl Host<'_, '_, '_> {
@@ -393,6 +395,36 @@ impl Host<'_, '_, '_> {
             _ => return Ok(v),
         };
         Ok(cast::cast(&mut self.lower.b, v, dtype, passed))
+    }
+
+    /// Goes on in the version of a function that is made for its sizes, if there is one.
+    pub fn go_to_version(&mut self, func: &Func, args: Value) -> Res<()> {
+        for (version, sizes) in versions_of(func) {
+            let is_there = self.program.module.find_func(&version).is_some();
+            if !is_there || sizes.is_empty() {
+                let message = format!("`{}` has no version `{version}`", func.name);
+                return Err(unsupported(func.name_span, message));
+            }
+            let (here, next) = (self.lower.b.create_block(), self.lower.b.create_block());
+            let mut fits = self.lower.b.ins().iconst(I8, 1);
+            for (name, size) in sizes {
+                let value = self.extent(&Expr::name(&name))?;
+                let value = self.lower.extent(value);
+                let size = self.lower.i64(size);
+                let same = self.lower.b.ins().icmp(IntCC::Equal, value, size);
+                fits = self.lower.b.ins().band(fits, same);
+            }
+            self.lower.b.ins().brif(fits, here, &[], next, &[]);
+            self.lower.b.switch_to_block(here);
+            self.lower.b.seal_block(here);
+            let id = super::declare(self.lower.asm, &version, Form::Entry)?;
+            let status = self.lower.call(id, &[self.call, args]);
+            let exit = self.lower.exit;
+            self.lower.b.ins().jump(exit, &[BlockArg::from(status)]);
+            self.lower.b.switch_to_block(next);
+            self.lower.b.seal_block(next);
+        }
+        Ok(())
     }
 
     /// Calls the inner form of a graph function.

@@ -135,6 +135,9 @@ pub fn lower(asm: &mut Assembler, program: &mut Program<'_>, func: &Func, form: 
     };
     host.ret = host.return_type(func, None).ok();
     host.bind_params(func, params[1])?;
+    if form == Form::Entry {
+        host.go_to_version(func, params[1])?;
+    }
     let has_objects = host.ret.as_ref().is_some_and(has_object);
     if form == Form::Entry && !has_objects {
         host.find_outputs(&func.body);
