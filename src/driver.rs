@@ -52,6 +52,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     // Only primitives after this line.
     (&opt::simplify::PASS, Stage::Optimized),
     (&opt::narrow::PASS, Stage::Optimized),
+    (&opt::hoist_invariants::PASS, Stage::Optimized),
     (&opt::fold_constants::PASS, Stage::Optimized),
     (&opt::common_subexpr::PASS, Stage::Optimized),
     (&opt::dead_code::PASS, Stage::Optimized),

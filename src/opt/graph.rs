@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::uses::{bound_names, for_each_name, for_each_read, names_read};
+use irc_syntax::visit::{walk_expr, walk_func};
 use irc_syntax::{Arg, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, Visit};
 
 /// How often each name is read in a block, nested blocks included.
@@ -140,4 +141,69 @@ pub fn bind_free_symbols(func: &mut Func) -> Vec<Name> {
             .push(irc_syntax::Param::new(name, Expr::path("T.int64")));
     }
     free
+}
+
+/// The functions of the graph level, each after the bodies of the loops that it runs.
+pub fn bodies_first(module: &Module) -> Vec<Name> {
+    struct Bodies(Vec<Name>);
+    impl Visit for Bodies {
+        fn visit_expr(&mut self, expr: &Expr) {
+            self.0.extend(loop_call(expr).map(|call| call.body));
+            walk_expr(self, expr);
+        }
+    }
+    fn place(module: &Module, func: &Func, done: &mut BTreeSet<Name>, order: &mut Vec<Name>) {
+        if func.kind != FuncKind::Graph || !done.insert(func.name.clone()) {
+            return;
+        }
+        let mut bodies = Bodies(Vec::new());
+        walk_func(&mut bodies, func);
+        for body in bodies.0.iter().filter_map(|name| module.find_func(name)) {
+            place(module, body, done, order);
+        }
+        order.push(func.name.clone());
+    }
+    let (mut done, mut order) = (BTreeSet::new(), Vec::new());
+    module
+        .funcs()
+        .for_each(|func| place(module, func, &mut done, &mut order));
+    order
+}
+
+/// `I.while_loop(cls.body, n, c, (carried…), (captured…), …)`
+pub struct LoopCall<'e> {
+    /// The body.
+    pub body: Name,
+    /// The parameter of the body that takes the first captured value.
+    pub first: usize,
+    /// The captured values.
+    pub captured: &'e [Expr],
+}
+
+/// Where the captured values stand in the call.
+pub const CAPTURED: usize = 4;
+
+/// Reads a call of a loop that captures values.
+pub fn loop_call(expr: &Expr) -> Option<LoopCall<'_>> {
+    let (path, args) = expr.as_call()?;
+    if path != "I.while_loop" || args.iter().take(CAPTURED + 1).any(|arg| arg.name.is_some()) {
+        return None;
+    }
+    let body = args.first()?.value.as_path()?;
+    Some(LoopCall {
+        body: Name::from(body.strip_prefix("cls.")?),
+        first: 1 + args.get(3)?.value.as_items()?.len(),
+        captured: args.get(CAPTURED)?.value.as_items()?,
+    })
+}
+
+/// The elements of a call's positional tuple.
+pub fn items_mut(expr: &mut Expr, at: usize) -> Option<&mut Vec<Expr>> {
+    let ExprKind::Call { args, .. } = &mut expr.kind else {
+        return None;
+    };
+    match &mut args.get_mut(at)?.value.kind {
+        ExprKind::Tuple { items, .. } | ExprKind::List(items) => Some(items),
+        _ => None,
+    }
 }

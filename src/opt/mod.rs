@@ -16,6 +16,7 @@ pub mod fuse;
 pub mod graph;
 pub mod guard;
 pub mod hoist_constants;
+pub mod hoist_invariants;
 pub mod legalize;
 pub mod lift;
 mod lift_branches;

@@ -19,6 +19,7 @@ use super::build::ceil_div;
 use super::tile::Packing;
 use super::winograd::transform::transformed;
 use crate::check::stage::Level;
+use crate::opt::graph::{CAPTURED, bodies_first, items_mut, loop_call};
 use crate::opt::{Changed, Pass, PassCx};
 use crate::target::Cpu;
 use crate::tensor::{Tensor, Weights};
@@ -146,7 +147,8 @@ fn constant_params(
     weights: &Weights,
     num_input: &dyn Fn(&Func) -> usize,
 ) -> Constant {
-    let order = callers_first(module);
+    let mut order = bodies_first(module);
+    order.reverse();
     let mut calls = Calls {
         module,
         own: BTreeSet::new(),
@@ -233,58 +235,6 @@ impl Visit for Calls<'_> {
         }
         walk_expr(self, expr);
     }
-}
-
-/// The functions of the graph level, each after those that run it as a loop's body.
-fn callers_first(module: &Module) -> Vec<Name> {
-    struct Bodies(Vec<Name>);
-    impl Visit for Bodies {
-        fn visit_expr(&mut self, expr: &Expr) {
-            self.0.extend(loop_call(expr).map(|call| call.body));
-            walk_expr(self, expr);
-        }
-    }
-    fn place(module: &Module, func: &Func, done: &mut BTreeSet<Name>, order: &mut Vec<Name>) {
-        if func.kind != FuncKind::Graph || !done.insert(func.name.clone()) {
-            return;
-        }
-        let mut bodies = Bodies(Vec::new());
-        walk_func(&mut bodies, func);
-        for body in bodies.0.iter().filter_map(|name| module.find_func(name)) {
-            place(module, body, done, order);
-        }
-        order.push(func.name.clone());
-    }
-    let (mut done, mut order) = (BTreeSet::new(), Vec::new());
-    module
-        .funcs()
-        .for_each(|func| place(module, func, &mut done, &mut order));
-    order.reverse();
-    order
-}
-
-/// `I.while_loop(cls.body, n, c, (carried…), (captured…), …)`
-struct LoopCall<'e> {
-    body: Name,
-    /// The parameter of the body that takes the first captured value.
-    first: usize,
-    captured: &'e [Expr],
-}
-
-/// Where the captured values stand in the call.
-const CAPTURED: usize = 4;
-
-fn loop_call(expr: &Expr) -> Option<LoopCall<'_>> {
-    let (path, args) = expr.as_call()?;
-    if path != "I.while_loop" || args.iter().take(CAPTURED + 1).any(|arg| arg.name.is_some()) {
-        return None;
-    }
-    let body = args.first()?.value.as_path()?;
-    Some(LoopCall {
-        body: Name::from(body.strip_prefix("cls.")?),
-        first: 1 + args.get(3)?.value.as_items()?.len(),
-        captured: args.get(CAPTURED)?.value.as_items()?,
-    })
 }
 
 /// The callee and the tensors of `R.call_tir(cls.f, (a, b), …)`.
@@ -397,17 +347,6 @@ impl VisitMut for Repack<'_> {
                 *place = Expr::name(packed);
             }
         }
-    }
-}
-
-/// The elements of a call's positional tuple.
-fn items_mut(expr: &mut Expr, at: usize) -> Option<&mut Vec<Expr>> {
-    let ExprKind::Call { args, .. } = &mut expr.kind else {
-        return None;
-    };
-    match &mut args.get_mut(at)?.value.kind {
-        ExprKind::Tuple { items, .. } | ExprKind::List(items) => Some(items),
-        _ => None,
     }
 }
 
