@@ -2,7 +2,7 @@
 //!
 //! Every candidate is tried on all kernels at once: the program is built with it for profiles, and called in turn with
 //! the best so far, so that each kernel is measured where it stands, between the others. Candidates come in stages, the
-//! shape of tiles, their order, then the size of tasks, each upon what the ones before chose. A kernel keeps a candidate
+//! method, the shape of tiles, their order, then the size of tasks, each upon what the ones before chose. A kernel keeps a candidate
 //! that is faster than all before; at the end what is not faster than the schedule's own formulas is dropped.
 
 mod candidates;

@@ -15,6 +15,9 @@ pub const ATTR: &str = "irc.schedule";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
+    /// Results along a side of a tile of Winograd's method, 2 or 4; 0 is the direct sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winograd: Option<i64>,
     /// Rows of a register tile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<i64>,
@@ -38,6 +41,7 @@ pub struct Choice {
 impl Choice {
     /// Everything by formula.
     pub const FORMULA: Self = Self {
+        winograd: None,
         rows: None,
         panels: None,
         vectors: None,
@@ -47,7 +51,7 @@ impl Choice {
     };
 
     /// The names and values of what is chosen, in the order of names.
-    fn parts(&self) -> [(&'static str, Option<i64>); 6] {
+    fn parts(&self) -> [(&'static str, Option<i64>); 7] {
         [
             ("block", self.block),
             ("grain", self.grain),
@@ -55,6 +59,7 @@ impl Choice {
             ("panels", self.panels),
             ("rows", self.rows),
             ("vectors", self.vectors),
+            ("winograd", self.winograd),
         ]
     }
 
@@ -64,18 +69,21 @@ impl Choice {
             "rows" => 32,
             "panels" => 8,
             "vectors" => 4,
-            "panel_outer" => 1,
             _ => 1 << 40,
         };
         self.parts().iter().all(|(name, value)| {
-            let least = i64::from(*name != "panel_outer");
-            value.is_none_or(|value| (least..=most(name)).contains(&value))
+            value.is_none_or(|value| match *name {
+                "panel_outer" => matches!(value, 0 | 1),
+                "winograd" => matches!(value, 0 | 2 | 4),
+                _ => (1..=most(name)).contains(&value),
+            })
         })
     }
 
     /// This choice where it is made, the other one elsewhere.
     pub fn or(self, other: Self) -> Self {
         Self {
+            winograd: self.winograd.or(other.winograd),
             rows: self.rows.or(other.rows),
             panels: self.panels.or(other.panels),
             vectors: self.vectors.or(other.vectors),
@@ -106,6 +114,7 @@ impl Choice {
                 "panels" => res.panels = value,
                 "rows" => res.rows = value,
                 "vectors" => res.vectors = value,
+                "winograd" => res.winograd = value,
                 _ => return None,
             }
         }

@@ -9,9 +9,12 @@ pub struct Stage {
     pub candidates: Vec<Choice>,
 }
 
-/// The stages in order: the shape of tiles, the order that they are gone through in, the size of tasks.
+/// The stages in order: the method, the shape of tiles, the order that they are gone through in, the size of tasks.
 pub fn stages(cpu: Cpu) -> Vec<Stage> {
     vec![
+        Stage {
+            candidates: methods(),
+        },
         Stage {
             candidates: shapes(cpu),
         },
@@ -22,6 +25,14 @@ pub fn stages(cpu: Cpu) -> Vec<Stage> {
             candidates: grains(),
         },
     ]
+}
+
+fn methods() -> Vec<Choice> {
+    let method = |m: i64| Choice {
+        winograd: Some(m),
+        ..Choice::FORMULA
+    };
+    [0, 2, 4].map(method).to_vec()
 }
 
 /// Shapes of tiles whose sums take between half of the registers and all but two.

@@ -53,8 +53,8 @@ pub struct Winograd {
     pub taken: usize,
 }
 
-/// Schedules the convolution at the first nests. `None` when there is none, and where the direct sum is as good. `scope` is
-/// the buffers and the parameters that are weights; `used_after(n)` what anything but the first `n` nests uses.
+/// Schedules the convolution at the first nests. `None` when there is none, and where the direct sum is as good or chosen.
+/// `scope` is the buffers and the parameters that are weights; `used_after(n)` what anything but the first `n` nests uses.
 pub fn winograd(
     names: &mut NameSupply,
     nests: &[&Nest],
@@ -63,21 +63,12 @@ pub fn winograd(
     used_after: &dyn Fn(usize) -> BTreeSet<Name>,
 ) -> Option<Winograd> {
     let conv = convolution(nests, scope.0, scope.1, used_after)?;
-    let plan = choose(&conv, target)?;
+    let plan = match target.choice.winograd {
+        None => choose(&conv, target)?,
+        Some(0) => return None,
+        Some(m) => plan(&conv, m, target),
+    };
     made(names, &conv, &plan)
-}
-
-/// The same for tiles of a given size.
-#[cfg(test)]
-pub fn winograd_of(
-    m: i64,
-    names: &mut NameSupply,
-    nests: &[&Nest],
-    target: Target,
-    scope: (&Buffers, &BTreeSet<Name>),
-) -> Option<Winograd> {
-    let conv = convolution(nests, scope.0, scope.1, &|_| BTreeSet::new())?;
-    made(names, &conv, &plan(&conv, m, target))
 }
 
 fn made(names: &mut NameSupply, conv: &Convolution, plan: &Plan) -> Option<Winograd> {

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use irc_syntax::Func;
 use irc_syntax::names::NameSupply;
 
+use super::super::choice::Choice;
 use super::super::tests::{arguments, check, compare, graph, lowered};
 use super::super::tile::Packing;
 use super::super::{Target, nest, pack};
-use super::winograd_of;
+use super::winograd;
 use crate::interp::run_prim_func;
 use crate::tensor::Tensor;
 
@@ -49,7 +50,13 @@ fn winograd_func(text: &str, target: Target, m: i64) -> (Func, Func, Packing) {
     let weights: BTreeSet<_> = func.params.iter().map(|param| param.name.clone()).collect();
     let scope = (&nest::buffers_of(func), &weights);
     let mut names = NameSupply::of_func(func);
-    let made = winograd_of(m, &mut names, &nests, target, scope).expect("a convolution");
+    let choice = Choice {
+        winograd: Some(m),
+        ..Choice::FORMULA
+    };
+    let target = Target { choice, ..target };
+    let made = winograd(&mut names, &nests, target, scope, &|_| BTreeSet::new());
+    let made = made.expect("a convolution");
     assert_eq!(made.taken, nests.len());
     let mut scheduled = func.clone();
     scheduled.body.truncate(first);
