@@ -14,8 +14,9 @@ use super::build::{
 use super::choice::Choice;
 use super::fuse_rows::fuse_rows;
 use super::nest::{Buffers, Nest, Part, accesses, buffers_of, int_of, parts_of, replaced};
+use super::packing::Packing;
 use super::parallelize::{Sharing, distribute, is_long, work_of};
-use super::tile::{Packing, Scope, tile};
+use super::tile::{Scope, tile};
 use super::vectorize::{is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
 use super::winograd::winograd;
 

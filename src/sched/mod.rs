@@ -1,8 +1,9 @@
 //! The automatic schedule: prim_funcs in block form become loops, vectors, tiles and kernel regions.
 //!
-//! `nest` reads block form, `build` makes text; `vectorize`, `tile` (with `pairs`), `winograd`, `fuse_rows`, `bands` and `parallelize` are the primitives. Each
-//! checks its conditions whole and refuses what it does not understand; what every one refuses stays in block form,
-//! which codegen takes as well. Tests interpret functions before and after (`tests/sched`).
+//! `nest` reads block form, `build` makes text; `vectorize`, `tile` (with `packing`, `pairs` and `inside`), `winograd`,
+//! `fuse_rows`, `bands` and `parallelize` are the primitives. Each checks its conditions whole and refuses what it does not
+//! understand; what every one refuses stays in block form, which codegen takes as well. Tests interpret functions before
+//! and after (`tests/sched`).
 
 mod auto;
 mod bands;
@@ -10,8 +11,10 @@ mod build;
 pub mod choice;
 pub mod costs;
 mod fuse_rows;
+mod inside;
 mod nest;
 mod pack;
+mod packing;
 mod pairs;
 mod parallelize;
 mod tile;

@@ -16,7 +16,7 @@ use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Module, Name, Param, Vis
 use super::Target;
 use super::auto::schedule_func;
 use super::build::ceil_div;
-use super::tile::Packing;
+use super::packing::Packing;
 use super::winograd::transform::transformed;
 use crate::check::stage::Level;
 use crate::opt::graph::{CAPTURED, bodies_first, items_mut, loop_call};

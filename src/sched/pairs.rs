@@ -17,7 +17,7 @@ use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt};
 
 use super::build::{add, guarded, mul, serial, vectorized};
 use super::nest::{Access, Buffers, Loop, Step, step_of};
-use super::tile::Packing;
+use super::packing::Packing;
 use super::vectorize::Update;
 
 /// A sum of products of a row's narrow integers and those of a packed operand.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::{Func, FuncKind, Module, SourceMap, parse, print};
 
-use super::tile::Packing;
+use super::packing::Packing;
 use super::{Target, nest, schedule_func};
 use crate::interp::{Value, run_func, run_prim_func};
 use crate::library::Library;

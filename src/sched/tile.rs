@@ -25,30 +25,16 @@ use super::Target;
 use super::build::{
     add, ceil_div, floor_div, guarded, less, min, mul, serial, serial_from, unrolled, vectorized,
 };
+use super::inside::{Window, split_rows, windows_of};
 use super::nest::{
     Access, Buffers, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of,
 };
+use super::packing::{Packing, packing_of};
 use super::pairs::{Pairs, Panel, pairs_of};
 use super::parallelize::{Sharing, distribute, work_of};
 use super::vectorize::{
     Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
 };
-
-/// A weight that a tile reads in panels.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Packing {
-    /// The parameter of the prim_func.
-    pub param: Name,
-    /// The axis of the packed tensor's parts in the original: the panel axis first, then the others in order.
-    pub axes: Vec<usize>,
-    /// Columns of a panel.
-    pub lanes: i64,
-    /// Whether two steps along the last axis lie beside each other: `b[k, j]` is `bp[j // 16, k // 2, j % 16, k % 2]`.
-    pub pairs: bool,
-    /// Where the weight is first transformed for tiles of so many results to a side. Its axes are then result channel,
-    /// row, column, data channel, and the parts after the panel the places of a tile and the data channels.
-    pub winograd: Option<usize>,
-}
 
 /// What surrounds the nest.
 pub struct Scope<'a> {
@@ -82,6 +68,8 @@ struct Tile<'a> {
     packed: Vec<(Access, Packing)>,
     /// Products of narrow integers, which are added two by two.
     pairs: Option<Pairs>,
+    /// Bounds of the reduction's loops.
+    windows: Vec<Window>,
 }
 
 /// Panels of one kind of tile.
@@ -103,38 +91,40 @@ pub fn tile(
     epilogue: Option<&Nest>,
     scope: &Scope,
 ) -> Option<(Vec<Stmt>, Vec<Packing>)> {
-    let tile = plan(nest, epilogue, scope)?;
+    let bare = windows_of(nest);
+    let planned = bare.as_ref().and_then(|(bare, windows)| {
+        let tile = plan(bare, epilogue, scope).filter(|tile| tile.row.is_some())?;
+        Some(Tile {
+            windows: windows.clone(),
+            ..tile
+        })
+    });
+    let mut tile = match planned {
+        Some(tile) => tile,
+        None => plan(nest, epilogue, scope)?,
+    };
     let packings = tile
         .packed
         .iter()
         .map(|(_, packing)| packing.clone())
         .collect();
     let mut res = Vec::new();
-    match tile.row {
-        None => res.extend(tile.rows(names, None, 1, Expr::int(1))),
-        Some(row) => {
-            let extent = &tile.spatial[row].extent;
-            let most = tile.most_rows();
-            match int_of(extent) {
-                Some(len) => {
-                    let tiles = (len + most - 1) / most;
-                    let rows = (len + tiles - 1) / tiles.max(1);
-                    let (whole, rest) = (len / rows.max(1), len % rows.max(1));
-                    res.extend(tile.rows(names, Some(Expr::int(0)), rows, Expr::int(whole)));
-                    if rest > 0 {
-                        let start = Expr::int(whole * rows);
-                        res.extend(tile.rows(names, Some(start), rest, Expr::int(1)));
-                    }
-                }
-                None => {
-                    let whole = floor_div(extent, most);
-                    res.extend(tile.rows(names, Some(Expr::int(0)), most, whole.clone()));
-                    let rest = Expr::binary(BinaryOp::Mod, extent.clone(), Expr::int(most));
-                    res.extend(tile.rows(names, Some(mul(whole, most)), 1, rest));
-                }
-            }
-        }
+    let Some(row) = tile.row else {
+        res.extend(tile.rows(names, None, 1, Expr::int(1)));
+        return Some((res, packings));
+    };
+    let row = tile.spatial[row].clone();
+    let Some(split) = split_rows(&row, &tile.windows) else {
+        res.extend(tile.spread(names, &Expr::int(0), &row.extent));
+        return Some((res, packings));
+    };
+    for (first, count) in split.edges {
+        res.extend(tile.rows(names, Some(first), 1, count));
     }
+    tile.windows
+        .retain(|window| window.axis.as_ref() != Some(&row.var));
+    let (first, count) = split.inside;
+    res.extend(tile.spread(names, &first, &count));
     Some((res, packings))
 }
 
@@ -207,67 +197,16 @@ fn plan<'a>(nest: &'a Nest, epilogue: Option<&Nest>, scope: &'a Scope) -> Option
         masked: cover.masked,
         packed,
         pairs,
+        windows: Vec::new(),
     })
 }
 
-fn mentions_any(access: &Access, var: &Name) -> bool {
+/// Whether the place of an access moves with a variable.
+pub fn mentions_any(access: &Access, var: &Name) -> bool {
     access
         .index
         .iter()
         .any(|expr| mentions(expr, |name| name == var))
-}
-
-/// How an access is packed: each of its axes is the vector axis or a reduction axis as a whole, or 0.
-fn packing_of(
-    access: &Access,
-    reads: &[Access],
-    last: &Loop,
-    reduced: &[Loop],
-    lanes: i64,
-    scope: &Scope,
-) -> Option<Packing> {
-    let is_only = reads
-        .iter()
-        .filter(|other| other.buffer == access.buffer)
-        .count()
-        == 1;
-    if !is_only || !scope.weights.contains(&access.buffer) {
-        return None;
-    }
-    let (_, shape) = scope.buffers.get(&access.buffer)?;
-    let axis_of = |each: &Loop| -> Option<usize> {
-        let at = access
-            .index
-            .iter()
-            .position(|expr| expr.as_name() == Some(&each.var))?;
-        let len = int_of(shape.get(at)?)?;
-        (each.len() == Some(len)).then_some(at)
-    };
-    let panel = axis_of(last)?;
-    let mut axes = vec![panel];
-    axes.extend(
-        reduced
-            .iter()
-            .filter(|each| mentions_any(access, &each.var))
-            .map(axis_of)
-            .collect::<Option<Vec<_>>>()?,
-    );
-    for (at, expr) in access.index.iter().enumerate() {
-        if !axes.contains(&at) {
-            let is_zero = int_of(expr) == Some(0) && int_of(shape.get(at)?) == Some(1);
-            if !is_zero {
-                return None;
-            }
-            axes.push(at);
-        }
-    }
-    Some(Packing {
-        param: access.buffer.clone(),
-        axes,
-        lanes,
-        pairs: false,
-        winograd: None,
-    })
 }
 
 /// The body of an element-wise nest in the reduction's variables.
@@ -397,6 +336,32 @@ impl Tile<'_> {
         let mut res = vec![part(Expr::int(0), whole, beside, rest.is_none())];
         if let Some((tiles, beside)) = rest {
             res.push(part(first, tiles, beside, true));
+        }
+        res
+    }
+
+    /// `count` rows from row `first` on, in tiles of as many rows as registers hold.
+    fn spread(&self, names: &mut NameSupply, first: &Expr, count: &Expr) -> Vec<Stmt> {
+        let most = self.most_rows();
+        let mut res = Vec::new();
+        match int_of(count) {
+            Some(len) => {
+                let tiles = (len + most - 1) / most;
+                let rows = (len + tiles - 1) / tiles.max(1);
+                let (whole, rest) = (len / rows.max(1), len % rows.max(1));
+                res.extend(self.rows(names, Some(first.clone()), rows, Expr::int(whole)));
+                if rest > 0 {
+                    let start = add(Expr::int(whole * rows), first.clone());
+                    res.extend(self.rows(names, Some(start), rest, Expr::int(1)));
+                }
+            }
+            None => {
+                let whole = floor_div(count, most);
+                res.extend(self.rows(names, Some(first.clone()), most, whole.clone()));
+                let rest = Expr::binary(BinaryOp::Mod, count.clone(), Expr::int(most));
+                let start = add(mul(whole, most), first.clone());
+                res.extend(self.rows(names, Some(start), 1, rest));
+            }
         }
         res
     }
@@ -564,7 +529,7 @@ impl Tile<'_> {
         if let Some(row) = self.row {
             map.insert(
                 self.spatial[row].var.clone(),
-                add(base, Expr::name(&row_var)),
+                add(base.clone(), Expr::name(&row_var)),
             );
         }
         let sum_at = match beside {
@@ -596,7 +561,7 @@ impl Tile<'_> {
             lane: &lane,
             buffer: scratch,
         };
-        body.extend(self.reduction(&from, &add_up));
+        body.extend(self.reduction(&from, &base, &add_up));
 
         let costly = self
             .epilogue
@@ -633,7 +598,12 @@ impl Tile<'_> {
     }
 
     /// The loops of the reduction around what `add_up` makes of one step.
-    fn reduction(&self, panel: &Panel, add_up: &dyn Fn(&[Stmt]) -> Vec<Stmt>) -> Vec<Stmt> {
+    fn reduction(
+        &self,
+        panel: &Panel,
+        base: &Expr,
+        add_up: &dyn Fn(&[Stmt]) -> Vec<Stmt>,
+    ) -> Vec<Stmt> {
         let mut outer = self.reduced.iter().rev();
         let mut sums = match &self.pairs {
             Some(pairs) if pairs.is_weight() || panel.buffer.is_some() => {
@@ -652,9 +622,26 @@ impl Tile<'_> {
             }
         };
         for each in outer {
-            sums = vec![serial(&each.var, each.extent.clone(), sums)];
+            let (lo, hi) = self
+                .bounds(&each.var, base)
+                .unwrap_or_else(|| (Expr::int(0), each.extent.clone()));
+            sums = vec![match int_of(&lo) {
+                Some(0) => serial(&each.var, hi, sums),
+                _ => serial_from(&each.var, lo, hi, sums),
+            }];
         }
         sums
+    }
+
+    /// The bounds of a loop of the reduction in a tile whose first row is `base`, where a window sets them.
+    fn bounds(&self, tap: &Name, base: &Expr) -> Option<(Expr, Expr)> {
+        let window = self.windows.iter().find(|window| window.tap == *tap)?;
+        let row = self.row.map(|row| &self.spatial[row].var);
+        match &window.axis {
+            Some(axis) if Some(axis) == row => window.bounds(base),
+            Some(axis) => window.bounds(&Expr::name(axis)),
+            None => window.bounds(&Expr::int(0)),
+        }
     }
 
     fn columns(&self) -> Expr {

@@ -128,6 +128,9 @@ struct Geometry {
     groups: i64,
 }
 
+/// Weights of a convolution that stay in the cache nearest to the core.
+const LIGHT: i64 = 8 * 1024;
+
 const SPATIAL: [&str; 3] = ["W", "HW", "DHW"];
 
 /// The geometry of a call. `channels` is how the kernel's default layout begins: `OI`, or `IO` when transposed.
@@ -248,7 +251,21 @@ pub(super) fn materialize_conv(
     let rank = products.shape.len();
     let at = geometry(call, rank - 2, "OI")?;
     let (_, w_shape) = lower.operand(&products.b)?;
-    let (x, _) = padded(lower, &products.a, &at.data[2..], &at.padding)?;
+    // Few weights serve edges with fewer taps as well as the inside; many had better serve all rows alike.
+    let is_apart = at.groups > 1 && w_shape[at.kernel[1]].as_int() == Some(1);
+    let size = w_shape.iter().product::<Dim>().as_int();
+    let is_light = at.data[1] == rank - 1
+        && products.dtype == DType::F32
+        && (is_apart || size.is_some_and(|size| size <= LIGHT));
+    let (source, source_shape) = (products.a.clone(), lower.operand(&products.a)?.1);
+    let (x, before) = match is_light {
+        true => (source, at.padding.clone()),
+        false => {
+            let (x, _) = padded(lower, &source, &at.data[2..], &at.padding)?;
+            (x, vec![(0, 0); rank - 2])
+        }
+    };
+    let mut inside = Vec::new();
     let mut from = vec![Dim::int(0); rank];
     let mut tap = vec![Dim::int(0); rank];
     from[at.data[0]] = products.to[at.data[0]].clone();
@@ -260,7 +277,16 @@ pub(super) fn materialize_conv(
             _ => products.reduce(var, extent),
         };
         let place = &products.to[at.data[axis + 2]] * &Dim::int(at.strides[axis]);
-        from[at.data[axis + 2]] = &place + &(&k * &Dim::int(at.dilation[axis]));
+        let (first, last) = before[axis];
+        let read = &(&place + &(&k * &Dim::int(at.dilation[axis]))) - &Dim::int(first);
+        if first > 0 {
+            inside.push(Expr::binary(BinaryOp::Le, Expr::int(0), read.to_expr()));
+        }
+        if last > 0 {
+            let extent = source_shape[at.data[axis + 2]].to_expr();
+            inside.push(Expr::binary(BinaryOp::Lt, read.to_expr(), extent));
+        }
+        from[at.data[axis + 2]] = read;
         tap[at.kernel[axis + 2]] = k;
     }
     let depth = w_shape[at.kernel[1]].clone();
@@ -277,8 +303,12 @@ pub(super) fn materialize_conv(
     };
     tap[at.kernel[0]] = filter;
     tap[at.kernel[1]] = channel;
-    let mut block = Block::default();
+    let mut block = match inside.is_empty() {
+        true => Block::default(),
+        false => Block::conditional(),
+    };
     let x = element(lower, &mut block, &x, &from)?;
+    let x = guarded(inside, x, constant(products.dtype, zero(products.dtype)));
     let w = element(lower, &mut block, &products.b, &tap)?;
     products.finish(lower, block.stmts, (x, w))
 }

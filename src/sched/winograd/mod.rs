@@ -40,7 +40,7 @@ use irc_syntax::{
 use super::Target;
 use super::build::{add, ceil_div, less, min, parallel, product, region};
 use super::nest::{Buffers, Loop, Nest, int_of, replace, replaced};
-use super::tile::{Packing, ReplaceExpr};
+use super::{packing::Packing, tile::ReplaceExpr};
 use form::{Convolution, Data, convolution};
 
 /// What the schedule of a convolution is.

@@ -6,8 +6,8 @@ use irc_syntax::Func;
 use irc_syntax::names::NameSupply;
 
 use super::super::choice::Choice;
+use super::super::packing::Packing;
 use super::super::tests::{arguments, check, compare, graph, lowered};
-use super::super::tile::Packing;
 use super::super::{Target, nest, pack};
 use super::winograd;
 use crate::interp::run_prim_func;
