@@ -13,6 +13,7 @@ use super::build::{
 };
 use super::choice::Choice;
 use super::fuse_rows::fuse_rows;
+use super::look_up::look_up;
 use super::nest::{Buffers, Nest, Part, accesses, buffers_of, int_of, parts_of, replaced};
 use super::packing::Packing;
 use super::parallelize::{Sharing, distribute, is_long, work_of};
@@ -188,6 +189,9 @@ impl Auto<'_> {
 
     fn map(&mut self, nest: &Nest) -> Option<Vec<Stmt>> {
         let (last, outer) = nest.loops.split_last()?;
+        if let Some(stmts) = look_up(self.names, nest, self.sharing, self.target, self.buffers) {
+            return Some(stmts);
+        }
         if outer.is_empty() && last.len().is_none_or(|len| len > 2 * self.target.grain()) {
             return self.long_row(nest);
         }

@@ -12,6 +12,7 @@ pub mod choice;
 pub mod costs;
 mod fuse_rows;
 mod inside;
+mod look_up;
 mod nest;
 mod pack;
 mod packing;

@@ -134,7 +134,9 @@ fn block_of(name: String, loops: Vec<(Name, Expr)>, block: &[Stmt]) -> Option<Ne
                 init.extend(inner.iter().cloned());
             }
             StmtKind::Expr(call) if call.is_call_of("T.reads") || call.is_call_of("T.writes") => {}
-            StmtKind::Assign { .. } | StmtKind::If { .. } => body.push(stmt.clone()),
+            StmtKind::Assign { .. } | StmtKind::If { .. } | StmtKind::Assert { .. } => {
+                body.push(stmt.clone());
+            }
             _ => return None,
         }
     }

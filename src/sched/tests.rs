@@ -193,6 +193,16 @@ fn convolutions() {
 }
 
 #[test]
+fn rows_that_are_looked_up() {
+    let text = graph(
+        "x: R.Tensor((9, \"n\", 70), \"float32\"), i: R.Tensor((), \"int64\"), j: R.Tensor((\"m\",), \"int64\"), w: R.Tensor((8, 40), \"int8\")",
+        "y = R.take(x, i, axis=0)\nz = R.take(w, j, axis=0)\nu = R.astype(z, \"float32\")\nv = R.multiply(u, R.const(0.5, \"float32\"))\nreturn (y, v)",
+    );
+    check(&text, &[("n", 3), ("m", 5)], Target::AVX2, false);
+    check(&text, &[("n", 0), ("m", 5)], Target::AVX512, false);
+}
+
+#[test]
 fn integers_in_pairs() {
     for depth in [2, 8, 37] {
         let text = graph(

@@ -23,6 +23,12 @@ use super::nest::{Buffers, Loop, Nest, Step, accesses, int_of, replaced, step_of
 
 /// Whether the kernel emitter takes the values of statements: element types, calls, and no index that is itself loaded.
 pub fn is_kernel_code(stmts: &[Stmt], buffers: &Buffers) -> bool {
+    if stmts
+        .iter()
+        .any(|stmt| matches!(stmt.kind, StmtKind::Assert { .. }))
+    {
+        return false;
+    }
     // What an index depends on must show in it.
     let lets: Vec<&Name> = stmts
         .iter()
