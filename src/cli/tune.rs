@@ -98,7 +98,6 @@ struct Version {
     inputs: Vec<Data>,
     /// The code of each prim_func as it is scheduled.
     code: BTreeMap<String, Vec<Stmt>>,
-    _file: Temporary,
 }
 
 /// The least time of each kernel in a request, by key.
@@ -227,11 +226,12 @@ impl Search<'_> {
             &args.inputs,
             &args.sizes,
         )?;
+        // What is loaded needs its name no more, and a search that is broken off leaves nothing behind.
+        drop(file);
         Ok(Ok(Version {
             library,
             inputs,
             code,
-            _file: file,
         }))
     }
 
