@@ -13,6 +13,8 @@
 //! its loads serve all rows of a tile. An element-wise nest over the result runs in the tile (the epilogue). A weight
 //! that depends on nothing but the vector axis and the reduction is packed: `b[k, j]` becomes `bp[j // 16, k, j % 16]`.
 
+mod rows;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
@@ -21,17 +23,16 @@ use irc_syntax::uses::{for_each_subexpr, mentions};
 use irc_syntax::visit::walk_expr_mut;
 use irc_syntax::{BinaryOp, DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
+use self::rows::Rows;
 use super::Target;
-use super::build::{
-    add, ceil_div, floor_div, guarded, less, min, mul, serial, serial_from, unrolled, vectorized,
-};
+use super::build::{add, floor_div, guarded, less, mul, serial, serial_from, unrolled, vectorized};
 use super::inside::{Window, split_rows, windows_of};
 use super::nest::{
     Access, Buffers, Loop, Nest, Step, accesses, int_of, replace, replaced, step_of,
 };
 use super::packing::{Packing, packing_of};
 use super::pairs::{Pairs, Panel, pairs_of};
-use super::parallelize::{Sharing, distribute, work_of};
+use super::parallelize::{Sharing, work_of};
 use super::vectorize::{
     Update, alloc_local, cover, is_contiguous, is_kernel_code, unroll_rows, update_of,
 };
@@ -108,18 +109,19 @@ pub fn tile(
         .iter()
         .map(|(_, packing)| packing.clone())
         .collect();
-    let mut res = Vec::new();
     let Some(row) = tile.row else {
-        res.extend(tile.rows(names, None, 1, Expr::int(1)));
-        return Some((res, packings));
+        return Some((
+            tile.nest(names, &[Rows::tiles(Expr::int(0), 1, Expr::int(1))]),
+            packings,
+        ));
     };
     let row = tile.spatial[row].clone();
     let Some(split) = split_rows(&row, &tile.windows) else {
-        res.extend(tile.spread(names, &Expr::int(0), &row.extent));
-        return Some((res, packings));
+        return Some((tile.spread(names, &Expr::int(0), &row.extent), packings));
     };
+    let mut res = Vec::new();
     for (first, count) in split.edges {
-        res.extend(tile.rows(names, Some(first), 1, count));
+        res.extend(tile.nest(names, &[Rows::tiles(first, 1, count)]));
     }
     tile.windows
         .retain(|window| window.axis.as_ref() != Some(&row.var));
@@ -338,141 +340,6 @@ impl Tile<'_> {
             res.push(part(first, tiles, beside, true));
         }
         res
-    }
-
-    /// `count` rows from row `first` on, in tiles of as many rows as registers hold.
-    fn spread(&self, names: &mut NameSupply, first: &Expr, count: &Expr) -> Vec<Stmt> {
-        let most = self.most_rows();
-        let mut res = Vec::new();
-        match int_of(count) {
-            Some(len) => {
-                let tiles = (len + most - 1) / most;
-                let rows = (len + tiles - 1) / tiles.max(1);
-                let (whole, rest) = (len / rows.max(1), len % rows.max(1));
-                res.extend(self.rows(names, Some(first.clone()), rows, Expr::int(whole)));
-                if rest > 0 {
-                    let start = add(Expr::int(whole * rows), first.clone());
-                    res.extend(self.rows(names, Some(start), rest, Expr::int(1)));
-                }
-            }
-            None => {
-                let whole = floor_div(count, most);
-                res.extend(self.rows(names, Some(first.clone()), most, whole.clone()));
-                let rest = Expr::binary(BinaryOp::Mod, count.clone(), Expr::int(most));
-                let start = add(mul(whole, most), first.clone());
-                res.extend(self.rows(names, Some(start), 1, rest));
-            }
-        }
-        res
-    }
-
-    /// `tiles` tiles of `rows` rows, from row `start` on.
-    fn rows(
-        &self,
-        names: &mut NameSupply,
-        start: Option<Expr>,
-        rows: i64,
-        tiles: Expr,
-    ) -> Vec<Stmt> {
-        let mut res = Vec::new();
-        if int_of(&tiles) != Some(0) {
-            for columns in self.parts(rows) {
-                if int_of(&columns.tiles) != Some(0) {
-                    res.extend(self.part(names, start.clone(), rows, tiles.clone(), &columns));
-                }
-            }
-        }
-        res
-    }
-
-    fn part(
-        &self,
-        names: &mut NameSupply,
-        start: Option<Expr>,
-        rows: i64,
-        tiles: Expr,
-        columns: &Columns,
-    ) -> Vec<Stmt> {
-        let panel_loop = Loop {
-            var: names.fresh("no"),
-            extent: columns.tiles.clone(),
-            reduces: false,
-        };
-        let tile_loop = Loop {
-            var: names.fresh("mo"),
-            extent: tiles,
-            reduces: false,
-        };
-        let is_one_tile = tile_loop.len() == Some(1);
-        let base = match (&start, is_one_tile) {
-            (None, _) => Expr::int(0),
-            (Some(start), true) => start.clone(),
-            (Some(start), false) => add(mul(Expr::name(&tile_loop.var), rows), start.clone()),
-        };
-        let one_panel = panel_loop.len() == Some(1);
-        let first = match one_panel {
-            true => columns.first.clone(),
-            false => add(
-                mul(Expr::name(&panel_loop.var), columns.beside),
-                columns.first.clone(),
-            ),
-        };
-        let has_tiles = start.is_some() && !is_one_tile;
-        let scratch =
-            (has_tiles && columns.beside == 1 && self.packs_panels()).then(|| names.fresh("panel"));
-        let fill = scratch
-            .as_ref()
-            .map(|buffer| self.packed_panel(names, buffer, &first, columns));
-        let mut body = self.tile_body(names, (rows, base), first, columns, scratch.as_ref());
-        let is_outer = (self.is_panel_outer() || scratch.is_some()) && !one_panel;
-        let mut work = rows * columns.beside * self.lanes * work_of(&self.reduced);
-        if !is_outer && !one_panel {
-            work *= panel_loop.len().unwrap_or(8);
-            body = vec![serial(&panel_loop.var, panel_loop.extent.clone(), body)];
-        }
-        let others = (0..self.spatial.len() - 1).filter(|at| Some(*at) != self.row);
-        let mut outer: Vec<Loop> = others.map(|at| self.spatial[at].clone()).collect();
-        let (declared, packs) = fill.unzip();
-        if has_tiles && (is_outer || packs.is_some()) {
-            let block = match packs.is_some() {
-                true => self.tiles_of_block().max(64),
-                false => self.tiles_of_block(),
-            };
-            let block_loop = Loop {
-                var: names.fresh("bo"),
-                extent: ceil_div(&tile_loop.extent, block),
-                reduces: false,
-            };
-            let (lo, hi) = match block_loop.len() {
-                Some(1) => (Expr::int(0), tile_loop.extent.clone()),
-                _ => {
-                    let lo = mul(Expr::name(&block_loop.var), block);
-                    let hi = min(add(lo.clone(), Expr::int(block)), tile_loop.extent.clone());
-                    (lo, hi)
-                }
-            };
-            let tiles = serial_from(&tile_loop.var, lo, hi, body);
-            body = packs.into_iter().flatten().chain([tiles]).collect();
-            work *= block;
-            outer.push(block_loop);
-            outer.extend((!one_panel).then_some(panel_loop));
-        } else {
-            if is_outer {
-                outer.insert(0, panel_loop);
-            }
-            if has_tiles {
-                outer.push(tile_loop);
-            }
-        }
-        distribute(
-            names,
-            &self.nest.name,
-            &outer,
-            work,
-            self.scope.sharing,
-            declared.into_iter().collect(),
-            body,
-        )
     }
 
     /// Whether panels of what is no weight are packed before the rows go over them.

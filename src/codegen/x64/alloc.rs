@@ -8,7 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::codegen::kernel::vir::{Func, Inst, Reg, Ty};
+use crate::codegen::kernel::vir::{Func, Inst, Reg, Src, Ty};
+
+/// How often a loop runs whose count is not known.
+const UNKNOWN_ROUNDS: f64 = 32.0;
 
 /// A set of machine registers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -84,7 +87,7 @@ pub struct Allocation {
 pub fn allocate(func: &Func, limits: Limits, temps: &dyn Fn(&Inst) -> u8) -> Allocation {
     let mut scan = Ranges::new(func, temps);
     let mut live = BitSet::new(func.types.len());
-    scan.number(&func.body, 0);
+    scan.number(&func.body, 1.0);
     scan.position = scan.end;
     scan.stretch(&func.body, &mut live);
     Placer::new(func, limits, scan).place()
@@ -163,27 +166,27 @@ impl<'a> Ranges<'a> {
         }
     }
 
-    fn touch(&mut self, reg: Reg, at: u32, depth: i32) {
+    fn touch(&mut self, reg: Reg, at: u32, rate: f64) {
         let interval = &mut self.intervals[reg.0 as usize];
         interval.start = interval.start.min(at);
         interval.end = interval.end.max(at);
-        interval.weight += 10f64.powi(depth.min(8));
+        interval.weight += rate;
     }
 
-    /// Reads happen at even numbers, writes at the odd ones after them.
-    fn number(&mut self, block: &[Inst], depth: i32) {
+    /// Reads happen at even numbers, writes at the odd ones after them. `rate` is how often the block runs.
+    fn number(&mut self, block: &[Inst], rate: f64) {
         for inst in block {
             let at = self.end * 2;
             let n_temps = (self.temps)(inst);
             if n_temps > 0 {
                 self.temp_at.push((self.end, n_temps));
             }
-            inst.each_src(|reg| self.touch(reg, at, depth));
+            inst.each_src(|reg| self.touch(reg, at, rate));
             for reg in hard_sources(inst).into_iter().flatten() {
                 self.intervals[reg.0 as usize].hard = true;
             }
             if let Some(dst) = inst.dst() {
-                self.touch(dst, at + 1, depth);
+                self.touch(dst, at + 1, rate);
                 self.intervals[dst.0 as usize].writes += 1;
                 if self.intervals[dst.0 as usize].hint.is_none() {
                     self.intervals[dst.0 as usize].hint = hint(inst);
@@ -191,15 +194,24 @@ impl<'a> Ranges<'a> {
             }
             self.end += 1;
             match inst {
-                Inst::Loop { counter, body, .. } => {
-                    self.number(body, depth + 1);
-                    self.touch(*counter, self.end * 2, depth + 1);
+                Inst::Loop {
+                    counter,
+                    count,
+                    body,
+                } => {
+                    let rounds = match count {
+                        Src::Imm(count) => (*count).clamp(1, 1024) as f64,
+                        Src::Reg(_) => UNKNOWN_ROUNDS,
+                    };
+                    let rate = (rate * rounds).min(1e18);
+                    self.number(body, rate);
+                    self.touch(*counter, self.end * 2, rate);
                     self.end += 1;
                 }
                 Inst::If { then, orelse, .. } => {
-                    self.number(then, depth);
+                    self.number(then, rate);
                     self.end += 1;
-                    self.number(orelse, depth);
+                    self.number(orelse, rate);
                     self.end += 1;
                 }
                 _ => {}
@@ -278,12 +290,10 @@ fn hint(inst: &Inst) -> Option<Reg> {
         Inst::Fma { c, .. } => Some(*c),
         Inst::Un { a, .. } | Inst::Bin { a, .. } => Some(*a),
         Inst::Move {
-            src: crate::codegen::kernel::vir::Src::Reg(reg),
-            ..
+            src: Src::Reg(reg), ..
         } => Some(*reg),
         Inst::Int {
-            a: crate::codegen::kernel::vir::Src::Reg(reg),
-            ..
+            a: Src::Reg(reg), ..
         } => Some(*reg),
         _ => None,
     }

@@ -1,0 +1,380 @@
+//! The rows of a reduction as tiles of few kinds, and the loops around the tiles.
+//!
+//!     128 rows, at most 6 a tile     →     18 tiles of 6 rows, 4 tiles of 5
+//!     n rows                         →     n // 6 tiles of 6, what is left in tiles of 4, 2 and 1; fewer than 6 one by one
+//!
+//! A tile of nearly as many rows costs nearly as much, so rows are spread evenly where their number is known.
+
+use irc_syntax::names::NameSupply;
+use irc_syntax::{BinaryOp, Expr, Name, Stmt};
+
+use super::super::build::{add, ceil_div, floor_div, min, mul, serial, serial_from};
+use super::super::nest::{Loop, accesses, int_of};
+use super::super::parallelize::{distribute, work_of};
+use super::{Columns, Tile, mentions_any};
+
+/// Tiles of one kind: `tiles` of them, of `rows` rows each, from row `start` on.
+pub(super) struct Rows {
+    /// The first row.
+    start: Expr,
+    /// Rows of a tile.
+    rows: i64,
+    /// How many tiles.
+    tiles: Expr,
+}
+
+impl Rows {
+    /// `tiles` tiles of `rows` rows, from row `start` on.
+    pub(super) fn tiles(start: Expr, rows: i64, tiles: Expr) -> Self {
+        Self { start, rows, tiles }
+    }
+
+    /// Whether it is one tile for certain.
+    fn is_one(&self) -> bool {
+        int_of(&self.tiles) == Some(1)
+    }
+}
+
+impl Tile<'_> {
+    /// `count` rows from row `first` on, in tiles of as many rows as registers hold.
+    pub(super) fn spread(&self, names: &mut NameSupply, first: &Expr, count: &Expr) -> Vec<Stmt> {
+        let most = self.most_rows();
+        let together = self.goes_together();
+        let mut kinds = match int_of(count) {
+            Some(len) => even_rows(len, most),
+            None if together => open_rows(count, most),
+            None => rest_by_rows(count, most),
+        };
+        for kind in &mut kinds {
+            kind.start = add(kind.start.clone(), first.clone());
+        }
+        if !together {
+            let nests = kinds.iter().map(std::slice::from_ref);
+            return nests.flat_map(|kind| self.nest(names, kind)).collect();
+        }
+        let mut res = self.nest(names, &kinds);
+        if int_of(count).is_none() && most > 1 {
+            // Few rows alone: panels beside each other instead.
+            let few = few_rows(count, most);
+            res.extend(self.nest(names, &[Rows::tiles(first.clone(), 1, few)]));
+        }
+        res
+    }
+
+    /// Whether tiles of all kinds stand in the same loops: each panel is read once for all of them.
+    fn goes_together(&self) -> bool {
+        let tasks = work_of(&self.others());
+        self.is_panel_outer()
+            || self.packs_panels()
+            || tasks >= 8
+            || self.work() <= 4 * self.scope.target.grain()
+    }
+
+    /// Operations of all tiles.
+    fn work(&self) -> i64 {
+        work_of(&self.spatial).saturating_mul(work_of(&self.reduced))
+    }
+
+    /// Result loops that are neither rows nor columns.
+    fn others(&self) -> Vec<Loop> {
+        (0..self.spatial.len() - 1)
+            .filter(|at| Some(*at) != self.row)
+            .map(|at| self.spatial[at].clone())
+            .collect()
+    }
+
+    /// Tiles of some kinds in one nest for each kind of columns.
+    pub(super) fn nest(&self, names: &mut NameSupply, kinds: &[Rows]) -> Vec<Stmt> {
+        let kinds: Vec<&Rows> = kinds
+            .iter()
+            .filter(|kind| int_of(&kind.tiles) != Some(0))
+            .collect();
+        let Some(widest) = kinds.iter().map(|kind| kind.rows).max() else {
+            return Vec::new();
+        };
+        let mut res = Vec::new();
+        for columns in self.parts(widest) {
+            if int_of(&columns.tiles) == Some(0) {
+                continue;
+            }
+            let packs = columns.beside == 1 && self.packs_panels() && !kinds[0].is_one();
+            let is_outer = self.is_panel_outer() && int_of(&columns.tiles) != Some(1);
+            res.extend(match is_outer || packs {
+                true => self.panel_outer(names, &kinds, &columns, packs),
+                false => self.panel_inner(names, &kinds, &columns),
+            });
+        }
+        res
+    }
+
+    /// Panels around tiles: blocks of tiles go over one panel before the next. With `packs` the panel is packed first.
+    fn panel_outer(
+        &self,
+        names: &mut NameSupply,
+        kinds: &[&Rows],
+        columns: &Columns,
+        packs: bool,
+    ) -> Vec<Stmt> {
+        let panel = names.fresh("no");
+        let mut outer = self.others();
+        let [main, rest @ ..] = kinds else {
+            return Vec::new();
+        };
+        let scratch = packs.then(|| names.fresh("panel"));
+        let scratch = scratch.as_ref();
+        let (mut body, mut work) = (Vec::new(), 0);
+        let mut is_last = None;
+        let tile = names.fresh("mo");
+        let (code, each) = self.tile_at(names, main, &tile, columns, (&panel, scratch));
+        if main.is_one() {
+            body.extend(code);
+            work += each;
+        } else {
+            let block = match packs {
+                true => self.tiles_of_block().max(64),
+                false => self.tiles_of_block(),
+            };
+            let blocks = Loop {
+                var: names.fresh("bo"),
+                extent: ceil_div(&main.tiles, block),
+                reduces: false,
+            };
+            let (lo, hi) = match blocks.len() {
+                Some(1) => (Expr::int(0), main.tiles.clone()),
+                _ => {
+                    let next = add(Expr::name(&blocks.var), Expr::int(1));
+                    is_last = Some(Expr::binary(
+                        BinaryOp::FloorDiv,
+                        next,
+                        blocks.extent.clone(),
+                    ));
+                    let lo = mul(Expr::name(&blocks.var), block);
+                    let hi = min(add(lo.clone(), Expr::int(block)), main.tiles.clone());
+                    (lo, hi)
+                }
+            };
+            body.push(serial_from(&tile, lo, hi, code));
+            work += each * block;
+            outer.push(blocks);
+        }
+        for kind in rest {
+            let tile = names.fresh("mo");
+            let (code, each) = self.tile_at(names, kind, &tile, columns, (&panel, scratch));
+            work += each;
+            match &is_last {
+                None if kind.is_one() => body.extend(code),
+                None => body.push(serial(&tile, kind.tiles.clone(), code)),
+                Some(is_last) => {
+                    let tiles = match int_of(&kind.tiles) {
+                        Some(tiles) => mul(is_last.clone(), tiles),
+                        None => Expr::binary(BinaryOp::Mul, kind.tiles.clone(), is_last.clone()),
+                    };
+                    body.push(serial(&tile, tiles, code));
+                }
+            }
+        }
+        if let Some(rounds) = self.images_of_block(kinds) {
+            body = self.in_blocks(names, rounds, &mut outer, body);
+            work = work.saturating_mul(rounds);
+        }
+        let mut declared = Vec::new();
+        if let Some(buffer) = scratch {
+            let first = self.first_panel(&panel, columns);
+            let (declare, fill) = self.packed_panel(names, buffer, &first, columns);
+            declared.push(declare);
+            body.splice(0..0, fill);
+        }
+        if int_of(&columns.tiles) != Some(1) {
+            outer.push(Loop {
+                var: panel,
+                extent: columns.tiles.clone(),
+                reduces: false,
+            });
+        }
+        self.shared_out(names, &outer, work, declared, body)
+    }
+
+    /// How many rounds of the innermost other loop go over one panel before the next, where the panels serve them all.
+    fn images_of_block(&self, kinds: &[&Rows]) -> Option<i64> {
+        let others = self.others();
+        let (over, last) = (others.last()?, self.spatial.last()?);
+        let serves_all = accesses(&self.nest.body).iter().all(|access| {
+            access.buffer == self.update.buffer
+                || !mentions_any(access, &last.var)
+                || !mentions_any(access, &over.var)
+        });
+        let tiles: i64 = kinds
+            .iter()
+            .map(|kind| int_of(&kind.tiles).unwrap_or(8))
+            .sum();
+        let most = over.len().unwrap_or(i64::MAX);
+        let rounds = (self.tiles_of_block() / tiles.max(1)).min(most);
+        (serves_all && rounds > 1).then_some(rounds)
+    }
+
+    /// The innermost outer loop in blocks of so many rounds, the rounds of a block around the body.
+    fn in_blocks(
+        &self,
+        names: &mut NameSupply,
+        rounds: i64,
+        outer: &mut Vec<Loop>,
+        body: Vec<Stmt>,
+    ) -> Vec<Stmt> {
+        let Some(at) = self.others().len().checked_sub(1) else {
+            return body;
+        };
+        let over = outer[at].clone();
+        let blocks = ceil_div(&over.extent, rounds);
+        if int_of(&blocks) == Some(1) {
+            outer.remove(at);
+            return vec![serial(&over.var, over.extent, body)];
+        }
+        let block = names.fresh(&format!("{}_block", over.var));
+        let lo = mul(Expr::name(&block), rounds);
+        let hi = min(add(lo.clone(), Expr::int(rounds)), over.extent);
+        outer[at] = Loop {
+            var: block,
+            extent: blocks,
+            reduces: false,
+        };
+        vec![serial_from(&over.var, lo, hi, body)]
+    }
+
+    /// Panels inside tiles. Tiles of one kind may be shared out; those of several kinds follow one another.
+    fn panel_inner(&self, names: &mut NameSupply, kinds: &[&Rows], columns: &Columns) -> Vec<Stmt> {
+        let panel = names.fresh("no");
+        let panels = int_of(&columns.tiles);
+        let mut outer = self.others();
+        let (mut body, mut work) = (Vec::new(), 0);
+        for kind in kinds {
+            let tile = names.fresh("mo");
+            let (mut code, mut each) = self.tile_at(names, kind, &tile, columns, (&panel, None));
+            if panels != Some(1) {
+                each *= panels.unwrap_or(8);
+                code = vec![serial(&panel, columns.tiles.clone(), code)];
+            }
+            if kind.is_one() {
+                body.extend(code);
+            } else if kinds.len() > 1 {
+                body.push(serial(&tile, kind.tiles.clone(), code));
+                each = each.saturating_mul(int_of(&kind.tiles).unwrap_or(8));
+            } else {
+                body.extend(code);
+                outer.push(Loop {
+                    var: tile,
+                    extent: kind.tiles.clone(),
+                    reduces: false,
+                });
+            }
+            work += each;
+        }
+        self.shared_out(names, &outer, work, Vec::new(), body)
+    }
+
+    fn shared_out(
+        &self,
+        names: &mut NameSupply,
+        outer: &[Loop],
+        work: i64,
+        declared: Vec<Stmt>,
+        body: Vec<Stmt>,
+    ) -> Vec<Stmt> {
+        distribute(
+            names,
+            &self.nest.name,
+            outer,
+            work,
+            self.scope.sharing,
+            declared,
+            body,
+        )
+    }
+
+    /// The first panel of a tile.
+    fn first_panel(&self, panel: &Name, columns: &Columns) -> Expr {
+        match int_of(&columns.tiles) {
+            Some(1) => columns.first.clone(),
+            _ => add(
+                mul(Expr::name(panel), columns.beside),
+                columns.first.clone(),
+            ),
+        }
+    }
+
+    /// One tile at `tile` and `panel`, and its work.
+    fn tile_at(
+        &self,
+        names: &mut NameSupply,
+        kind: &Rows,
+        tile: &Name,
+        columns: &Columns,
+        (panel, scratch): (&Name, Option<&Name>),
+    ) -> (Vec<Stmt>, i64) {
+        let base = match kind.is_one() {
+            true => kind.start.clone(),
+            false => add(mul(Expr::name(tile), kind.rows), kind.start.clone()),
+        };
+        let first = self.first_panel(panel, columns);
+        let work = kind.rows * columns.beside * self.lanes * work_of(&self.reduced);
+        (
+            self.tile_body(names, (kind.rows, base), first, columns, scratch),
+            work,
+        )
+    }
+}
+
+/// Tiles of at most `most` rows that differ by one row at most.
+fn even_rows(len: i64, most: i64) -> Vec<Rows> {
+    let tiles = ((len + most - 1) / most).max(1);
+    let rows = (len + tiles - 1) / tiles;
+    let short = tiles * rows - len;
+    let kind =
+        |start: i64, rows: i64, tiles: i64| Rows::tiles(Expr::int(start), rows, Expr::int(tiles));
+    let mut res = vec![kind(0, rows, tiles - short)];
+    if short > 0 {
+        res.push(kind((tiles - short) * rows, rows - 1, short));
+    }
+    res.retain(|kind| kind.rows > 0);
+    res
+}
+
+/// Tiles of `most` rows and, unless those are all that there is, what is left in tiles of 4, 2 and 1 rows.
+fn open_rows(extent: &Expr, most: i64) -> Vec<Rows> {
+    let whole = floor_div(extent, most);
+    let rest = Expr::binary(BinaryOp::Mod, extent.clone(), Expr::int(most));
+    let is_many = Expr::call("T.min", [Expr::int(1), whole.clone()]);
+    let rest = Expr::binary(BinaryOp::Mul, rest, is_many);
+    let mut start = mul(whole.clone(), most);
+    let mut res = vec![Rows::tiles(Expr::int(0), most, whole)];
+    let (mut left, mut bound) = (rest, most - 1);
+    for rows in [8, 4, 2, 1] {
+        if bound < rows {
+            continue;
+        }
+        let tiles = floor_div(&left, rows);
+        res.push(Rows::tiles(start.clone(), rows, tiles.clone()));
+        start = add(start, mul(tiles, rows));
+        left = Expr::binary(BinaryOp::Mod, left, Expr::int(rows));
+        bound = rows - 1;
+    }
+    res
+}
+
+/// Tiles of `most` rows, and what is left one by one.
+fn rest_by_rows(extent: &Expr, most: i64) -> Vec<Rows> {
+    let whole = floor_div(extent, most);
+    let rest = Expr::binary(BinaryOp::Mod, extent.clone(), Expr::int(most));
+    let start = mul(whole.clone(), most);
+    vec![
+        Rows::tiles(Expr::int(0), most, whole),
+        Rows::tiles(start, 1, rest),
+    ]
+}
+
+/// How many rows there are where they are fewer than `most`, and 0 otherwise.
+fn few_rows(count: &Expr, most: i64) -> Expr {
+    let divisor = add(count.clone(), Expr::int(1));
+    let quotient = Expr::binary(BinaryOp::FloorDiv, Expr::int(most), divisor);
+    let is_few = Expr::call("T.min", [Expr::int(1), quotient]);
+    Expr::binary(BinaryOp::Mul, count.clone(), is_few)
+}
