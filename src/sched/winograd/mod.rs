@@ -5,16 +5,16 @@
 //!             r[n, y, x, k] = (                             for ti in range(24):
 //!                 r[n, y, x, k]                                 v[ti, t, c] = …                (Bᵀ d B of a tile, t < 36)
 //!                 + x[n, y + ky, x + kx, c]      →          for t in range(36):
-//!                 * w[ky, kx, c, k]                             p[ti, t, k] = Σ v[ti, t, c] * w[k // 16, t, c, k % 16]
+//!                 * w[ky, kx, c, k]                             v[ti, t, C + k] = Σ v[ti, t, c] * w[k // 16, t, c, k % 16]
 //!             )                                             for ti in range(24):
-//!     for n, y, x, k in T.grid(…):                              z[…] = T.max(…, 0)             (Aᵀ p A, then the epilogue)
+//!     for n, y, x, k in T.grid(…):                              z[…] = T.max(…, 0)             (Aᵀ v A, then the epilogue)
 //!         with T.sblock("z"):
 //!             z[n, y, x, k] = T.max(r[n, y, x, k], 0)
 //!
 //! `F(m×m, 3×3)` makes `m × m` results of one channel from `(m + 2)²` products where the sum has `9 m²`: 2.25 times fewer for
 //! `m = 2`, 4 times fewer for `m = 4`. The kernels are constants, so `G g Gᵀ` is a weight made when the program is built, 16/9
-//! or 4 times as large as they were. A task holds its tiles' `v` and `p` in the second cache; tiles that reach into the padding
-//! are read through a small copy with zeros. [`choose`] weighs operations and bytes from the extents.
+//! or 4 times as large as they were. A task holds the transformed data of its tiles and their products side by side in `v`, as much as
+//! the second cache takes; tiles that reach into the padding are copied there with zeros first. [`choose`] weighs operations and bytes from the extents.
 //!
 //! The method rounds differently. With `e = 2⁻²⁴` and `s` the largest sum of |data|·|kernel| of a tile's results, an error is at
 //! most `8 e s` for `m = 2` and `32 e s` for `m = 4`, for up to 64 channels of data; a test holds the code to it. Found are up to
@@ -108,7 +108,7 @@ struct Plan {
     groups: i64,
 }
 
-/// Bytes of `v` and `p` that a task may hold: what the second cache of a core has room for beside the kernels.
+/// Bytes of `v` that a task may hold: what the second cache of a core has room for beside the kernels.
 const BAND_BYTES: i64 = 384 * 1024;
 /// Cycles that a byte of a weight costs when it is read from beyond the second cache, by which kernels pay for their size.
 const CYCLES_A_BYTE: f64 = 0.25;
@@ -126,7 +126,12 @@ fn choose(conv: &Convolution, target: Target) -> Option<Plan> {
         .image
         .as_ref()
         .map_or(1.0, |image| about(&image.extent, 1));
-    let (height, width) = (about(&conv.row.extent, 64), about(&conv.column.extent, 64));
+    // Maps of many channels are small: what is usual where it is not known.
+    let side = (4096 / conv.depth.max(conv.width)).clamp(8, 128);
+    let (height, width) = (
+        about(&conv.row.extent, side),
+        about(&conv.column.extent, side),
+    );
     let lanes = target.lanes as f64;
     let vectors = |channels: i64| (channels as f64 / lanes).ceil();
     let (depth, wide) = (conv.depth as f64, vectors(conv.width) * lanes);
@@ -139,10 +144,10 @@ fn choose(conv: &Convolution, target: Target) -> Option<Plan> {
     }
     let mut best: Option<(f64, Plan)> = None;
     for (m, data_cost, result_cost) in [(4, 140.0, 100.0), (2, 60.0, 45.0)] {
-        let side = m as f64;
+        let across = m as f64;
         let plan = plan(conv, m, target);
         let places = ((m + 2) * (m + 2)) as f64;
-        let tiles = images * (height / side).ceil() * (width / side).ceil();
+        let tiles = images * (height / across).ceil() * (width / across).ceil();
         let rows = (tiles / plan.rows as f64).ceil() * plan.rows as f64;
         let start = 30.0 * places * rows / plan.rows as f64 * wide / plan.panel as f64;
         let transforms = vectors(conv.depth) * data_cost * plan.groups as f64
@@ -211,9 +216,9 @@ fn plan(conv: &Convolution, m: i64, target: Target) -> Plan {
 }
 
 /// Names that the code binds, beside those of the transforms.
-const LOCALS: [&str; 24] = [
+const LOCALS: [&str; 22] = [
     "across", "acc", "ai", "band", "co", "count", "d0", "d1", "d2", "d3", "d4", "d5", "down",
-    "edge", "first", "group", "i", "j", "mi", "mo", "no", "p", "r", "s",
+    "first", "group", "i", "j", "mi", "mo", "no", "r", "s",
 ];
 /// The same.
 const MORE_LOCALS: [&str; 6] = ["t", "ti", "tiles", "v", "vi", "kc"];
@@ -460,7 +465,8 @@ impl<'a> Emit<'a> {
         let here = self.inside(&format!("{row} + i"), &format!("{column} + j"), 1);
         let steps = (self.conv.depth + lanes - 1) / lanes;
         let fill = |value: &str| {
-            let store = vec![format!("edge[i, j, co * {lanes} + vi] = {value}")];
+            let to = format!("v[ti, i * {n} + j, co * {lanes} + vi]");
+            let store = vec![format!("{to} = {value}")];
             let lane = block(&format!("for vi in T.vectorized({lanes}):"), store);
             block(&format!("for co in range({steps}):"), lane)
         };
@@ -470,7 +476,11 @@ impl<'a> Emit<'a> {
             &format!("for i in range({n}):"),
             block(&format!("for j in range({n}):"), copy),
         );
-        edge.extend(self.transform(&|i| format!("edge[{i}, j, co * {lanes} + vi]")));
+        // In place: the channels of a step are all read before they are written.
+        edge.extend(self.transform(&|i| match i {
+            0 => format!("v[ti, j, co * {lanes} + vi]"),
+            _ => format!("v[ti, {} + j, co * {lanes} + vi]", i * n),
+        }));
         let mut body = block(&format!("if {inside}:"), whole);
         body.extend(block("else:", edge));
         block("for ti in range(count):", body)
@@ -530,7 +540,8 @@ impl<'a> Emit<'a> {
             &format!("for kc in range({}):", self.conv.depth),
             over(add),
         ));
-        body.extend(over(format!("p[{base} + mi, t, {to}] = {sum}")));
+        let to = format!("{} + {to}", self.depth());
+        body.extend(over(format!("v[{base} + mi, t, {to}] = {sum}")));
         block(
             &format!("for t in range({places}):"),
             block(
@@ -540,7 +551,7 @@ impl<'a> Emit<'a> {
         )
     }
 
-    /// The lines of `Aᵀ p A` and what is done with a result.
+    /// The lines of `Aᵀ v A` and what is done with a result.
     fn result_lines(&mut self) -> Vec<String> {
         let Plan {
             m,
@@ -558,13 +569,14 @@ impl<'a> Emit<'a> {
             1 => ((self.conv.width + lanes - 1) / lanes, lanes),
             _ => (panels * panel / lanes, panel),
         };
+        let depth = self.depth();
         let mut down: Vec<String> = (0..n)
             .map(|i| {
                 let at = match i {
-                    0 => format!("j, co * {lanes} + vi"),
-                    _ => format!("{} + j, co * {lanes} + vi", i * n),
+                    0 => format!("j, {depth} + co * {lanes} + vi"),
+                    _ => format!("{} + j, {depth} + co * {lanes} + vi", i * n),
                 };
-                format!("d{i}: T.let[T.float32] = p[ti, {at}]")
+                format!("d{i}: T.let[T.float32] = v[ti, {at}]")
             })
             .collect();
         let inner = |i: usize| format!("s[{i}, j, vi]");
@@ -648,6 +660,12 @@ impl<'a> Emit<'a> {
         replaced(&stmts, &places)
     }
 
+    /// Where in a row of `v` the products stand, behind the data.
+    fn depth(&self) -> i64 {
+        let lanes = self.plan.lanes;
+        (self.conv.depth + lanes - 1) / lanes * lanes
+    }
+
     /// The channel of a result.
     fn channel(&self) -> String {
         let Plan {
@@ -676,7 +694,6 @@ impl<'a> Emit<'a> {
         let n = m + 2;
         // Rows that lie a power of two apart would share few sets of the first cache.
         let apart = |len: i64| len + if len % 64 == 0 { 16 } else { 0 };
-        let depth = (self.conv.depth + lanes - 1) / lanes * lanes;
         let mut code = self.data_lines();
         code.extend(self.product_lines());
         code.extend(self.result_lines());
@@ -684,14 +701,10 @@ impl<'a> Emit<'a> {
             let [a, b, c] = extents;
             format!("{name} = T.alloc_buffer(({a}, {b}, {c}), \"float32\")")
         };
-        let mut lines = vec![
-            alloc("v", [band, n * n, apart(depth)]),
-            alloc("p", [band, n * n, apart(panels * panel)]),
+        let lines = [
+            alloc("v", [band, n * n, apart(self.depth() + panels * panel)]),
             alloc("s", [n, n, lanes]),
         ];
-        if code.iter().any(|line| line.contains("edge[")) {
-            lines.push(alloc("edge", [n, n, depth]));
-        }
         let body = self.parsed(&lines)?;
         let mut inner = std::mem::take(&mut self.heads);
         inner.extend(body);
