@@ -73,6 +73,9 @@ pub fn convolution(
     let (mut found, data) = contraction(nest, buffers, weights)?;
     found.taken = 1;
     if let Some(padding) = padding {
+        if found.data.lower.iter().any(Option::is_some) {
+            return None;
+        }
         found.data = padded(padding, &data, buffers)?;
         found.taken = 2;
     }
@@ -101,13 +104,13 @@ fn loop_at<'n>(nest: &'n Nest, index: &Expr) -> Option<&'n Loop> {
         .find(|each| Some(&each.var) == index.as_name())
 }
 
-/// The data and the weight whose products a reduction sums up.
+/// The data, the condition that it is there if there is one, and the weight, whose products a reduction sums up.
 fn factors(
     nest: &Nest,
     update: &Update,
     buffers: &Buffers,
     weights: &BTreeSet<Name>,
-) -> Option<(Access, Access)> {
+) -> Option<(Access, Option<Expr>, Access)> {
     let ExprKind::Binary { op, lhs, rhs } = &update.value.kind else {
         return None;
     };
@@ -127,10 +130,17 @@ fn factors(
     if !is_sum {
         return None;
     }
-    let (a, b) = (only_access(a)?, only_access(b)?);
-    let (data, weight) = match weights.contains(&b.buffer) {
-        true => (a, b),
-        false => (b, a),
+    let (data, weight) = match only_access(b) {
+        Some(b) if weights.contains(&b.buffer) => (a, b),
+        _ => (b, only_access(a)?),
+    };
+    let (data, cond) = match data.as_call() {
+        Some((path, [cond, data, otherwise])) => {
+            let fits = path == "T.if_then_else" && is_zero(&otherwise.value);
+            let cond = Some(cond.value.clone()).filter(|_| fits)?;
+            (only_access(&data.value)?, Some(cond))
+        }
+        _ => (only_access(data)?, None),
     };
     let is_float = |access: &Access| {
         buffers
@@ -140,7 +150,7 @@ fn factors(
     let place = only_access(&update.place)?;
     let fits =
         weights.contains(&weight.buffer) && [&place, &data, &weight].into_iter().all(is_float);
-    fits.then_some((data, weight))
+    fits.then_some((data, cond, weight))
 }
 
 /// The reduction, and its access to the data. The data is as it is stored.
@@ -151,7 +161,7 @@ fn contraction(
 ) -> Option<(Convolution, Access)> {
     let update = update_of(nest)?;
     let place = only_access(&update.place)?;
-    let (data, weight) = factors(nest, &update, buffers, weights)?;
+    let (data, cond, weight) = factors(nest, &update, buffers, weights)?;
     let [image, row, column, channel] = place.index.as_slice() else {
         return None;
     };
@@ -165,12 +175,16 @@ fn contraction(
         loop_at(nest, channel)?,
     );
     let reduced = loop_at(nest, data_channel).filter(|each| each.reduces)?;
-    let tap = |index: &Expr, at: &Loop| -> Option<&Loop> {
-        let dim = Dim::from_expr(index).ok()?;
-        let rest = (&dim - &Dim::sym(&at.var)).to_expr();
-        loop_at(nest, &rest).filter(|each| each.reduces && each.len() == Some(3))
+    // The kernel's row or column that an index moves with, and how far before the result it begins.
+    let tap = |index: &Expr, at: &Loop| -> Option<(&Loop, i64)> {
+        let rest = &Dim::from_expr(index).ok()? - &Dim::sym(&at.var);
+        let mut taps = nest.loops.iter();
+        let over = taps.find(|each| rest.symbols().contains(&each.var))?;
+        let before = (&Dim::sym(&over.var) - &rest).as_int()?;
+        (over.reduces && over.len() == Some(3)).then_some((over, before))
     };
-    let (over_row, over_column) = (tap(data_row, row)?, tap(data_column, column)?);
+    let (over_row, above) = tap(data_row, row)?;
+    let (over_column, left) = tap(data_column, column)?;
     let n_images = usize::from(image_loop.is_some());
     let fits = is_identical_expr(image, data_image)
         && (image_loop.is_some() || int_of(image) == Some(0))
@@ -197,21 +211,33 @@ fn contraction(
         return None;
     }
     let (_, data_shape) = buffers.get(&data.buffer)?;
+    let sides = [(data_row, &data_shape[1]), (data_column, &data_shape[2])];
+    if !cond.is_none_or(|cond| is_inside(&cond, &sides)) {
+        return None;
+    }
+    let behind = |at: &Loop, by: i64| match by {
+        0 => Expr::name(&at.var),
+        _ => Expr::binary(BinaryOp::Sub, Expr::name(&at.var), Expr::int(by)),
+    };
     let value = Expr::index(
         Expr::name(&data.buffer),
         [
             data_image.clone(),
-            Expr::name(&row.var),
-            Expr::name(&column.var),
+            behind(row, above),
+            behind(column, left),
             Expr::name(&reduced.var),
         ],
     );
+    let end = |extent: &Expr, by: i64| {
+        let extent = Dim::from_expr(extent).ok()?;
+        Some((&extent + &Dim::int(by)).to_expr())
+    };
     let stored = Data {
         image: image_loop.map(|each| each.var.clone()),
         place: [row.var.clone(), column.var.clone(), reduced.var.clone()],
         value,
-        lower: [None, None],
-        upper: [data_shape[1].clone(), data_shape[2].clone()],
+        lower: [above, left].map(|by| (by != 0).then(|| Expr::int(by))),
+        upper: [end(&data_shape[1], above)?, end(&data_shape[2], left)?],
     };
     let found = Convolution {
         name: nest.name.clone(),
@@ -230,6 +256,23 @@ fn contraction(
         update,
     };
     Some((found, data))
+}
+
+/// Whether a condition says of indices that they are in their axes, and nothing else.
+fn is_inside(cond: &Expr, sides: &[(&Expr, &Expr)]) -> bool {
+    let ExprKind::Binary { op, lhs, rhs } = &cond.kind else {
+        return false;
+    };
+    match op {
+        BinaryOp::And => is_inside(lhs, sides) && is_inside(rhs, sides),
+        BinaryOp::Le => {
+            int_of(lhs) == Some(0) && sides.iter().any(|(at, _)| is_identical_expr(at, rhs))
+        }
+        BinaryOp::Lt => sides
+            .iter()
+            .any(|(at, end)| is_identical_expr(at, lhs) && is_identical_expr(end, rhs)),
+        _ => false,
+    }
 }
 
 fn only_access(expr: &Expr) -> Option<Access> {

@@ -14,7 +14,7 @@
 //! `F(m×m, 3×3)` makes `m × m` results of one channel from `(m + 2)²` products where the sum has `9 m²`: 2.25 times fewer for
 //! `m = 2`, 4 times fewer for `m = 4`. The kernels are constants, so `G g Gᵀ` is a weight made when the program is built, 16/9
 //! or 4 times as large as they were. A task holds the transformed data of its tiles and their products side by side in `v`, as much as
-//! the second cache takes; tiles that reach into the padding are copied there with zeros first. [`choose`] weighs operations and bytes from the extents.
+//! the second cache takes; tiles that reach into the padding are copied there with zeros first. `choose` weighs operations and bytes from the extents.
 //!
 //! The method rounds differently. With `e = 2⁻²⁴` and `s` the largest sum of |data|·|kernel| of a tile's results, an error is at
 //! most `8 e s` for `m = 2` and `32 e s` for `m = 4`, for up to 64 channels of data; a test holds the code to it. Found are up to
@@ -23,6 +23,7 @@
 //! Networks, CVPR 2016; for the points, Barabasz and others, Error Analysis and Improving the Accuracy of Winograd Convolution
 //! for Deep Neural Networks, ACM TOMS 46 (4), 2020.
 
+mod choose;
 mod form;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use super::Target;
 use super::build::{add, ceil_div, less, min, parallel, product, region};
 use super::nest::{Buffers, Loop, Nest, int_of, replace, replaced};
 use super::{packing::Packing, tile::ReplaceExpr};
+use choose::{Plan, choose, plan};
 use form::{Convolution, Data, convolution};
 
 /// What the schedule of a convolution is.
@@ -85,134 +87,6 @@ fn made(names: &mut NameSupply, conv: &Convolution, plan: &Plan) -> Option<Winog
         packing,
         taken: conv.taken,
     })
-}
-
-/// The sizes of a schedule.
-struct Plan {
-    /// Results of a tile along one side.
-    m: i64,
-    /// Tiles of an image along a column and along a row, and of all images.
-    down: Expr,
-    across: Expr,
-    tiles: Expr,
-    /// Tiles of a register tile, and of a task.
-    rows: i64,
-    band: i64,
-    /// Lanes of a vector, and of a panel of kernels.
-    lanes: i64,
-    panel: i64,
-    /// Panels of a register tile, and of a task.
-    beside: i64,
-    panels: i64,
-    /// Tasks that share the result channels of a band.
-    groups: i64,
-}
-
-/// Bytes of `v` that a task may hold: what the second cache of a core has room for beside the kernels.
-const BAND_BYTES: i64 = 384 * 1024;
-/// Cycles that a byte of a weight costs when it is read from beyond the second cache, by which kernels pay for their size.
-const CYCLES_A_BYTE: f64 = 0.25;
-/// How much better than the direct sum the method has to be.
-const MARGIN: f64 = 0.85;
-
-/// An extent, or what is taken for one that is not known.
-fn about(extent: &Expr, unknown: i64) -> f64 {
-    int_of(extent).unwrap_or(unknown) as f64
-}
-
-/// The cheapest of `F(4, 3)`, `F(2, 3)` and the direct sum, which is `None`, in estimated cycles.
-fn choose(conv: &Convolution, target: Target) -> Option<Plan> {
-    let images = conv
-        .image
-        .as_ref()
-        .map_or(1.0, |image| about(&image.extent, 1));
-    // Maps of many channels are small: what is usual where it is not known.
-    let side = (4096 / conv.depth.max(conv.width)).clamp(8, 128);
-    let (height, width) = (
-        about(&conv.row.extent, side),
-        about(&conv.column.extent, side),
-    );
-    let lanes = target.lanes as f64;
-    let vectors = |channels: i64| (channels as f64 / lanes).ceil();
-    let (depth, wide) = (conv.depth as f64, vectors(conv.width) * lanes);
-    // Two vectors of products a cycle.
-    let products = |count: f64| count * depth * wide / (2.0 * lanes);
-    let bytes = |places: f64| places * depth * wide * 4.0 * CYCLES_A_BYTE;
-    let direct = products(images * height * width * 9.0) + bytes(9.0);
-    if conv.width < target.lanes || conv.depth < 4 {
-        return None;
-    }
-    let mut best: Option<(f64, Plan)> = None;
-    for (m, data_cost, result_cost) in [(4, 140.0, 100.0), (2, 60.0, 45.0)] {
-        let across = m as f64;
-        let plan = plan(conv, m, target);
-        let places = ((m + 2) * (m + 2)) as f64;
-        let tiles = images * (height / across).ceil() * (width / across).ceil();
-        let rows = (tiles / plan.rows as f64).ceil() * plan.rows as f64;
-        let start = 30.0 * places * rows / plan.rows as f64 * wide / plan.panel as f64;
-        let transforms = vectors(conv.depth) * data_cost * plan.groups as f64
-            + vectors(conv.width) * result_cost;
-        let cost = products(rows * places) + start + tiles * transforms + bytes(places);
-        if cost < direct * MARGIN && best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, plan));
-        }
-    }
-    Some(best?.1)
-}
-
-fn plan(conv: &Convolution, m: i64, target: Target) -> Plan {
-    let (down, across) = (
-        ceil_div(&conv.row.extent, m),
-        ceil_div(&conv.column.extent, m),
-    );
-    let mut tiles = product(down.clone(), across.clone());
-    if let Some(image) = &conv.image {
-        tiles = product(image.extent.clone(), tiles);
-    }
-    let lanes = target.lanes;
-    let panel = if conv.width <= lanes {
-        lanes
-    } else {
-        2 * lanes
-    };
-    let vectors = panel / lanes;
-    let sums = target.registers - 1 - vectors;
-    let n_tiles = int_of(&tiles);
-    let most = (sums / vectors).clamp(1, 14);
-    let rows = n_tiles.map_or(most, |tiles| tiles.clamp(1, most));
-    let places = (m + 2) * (m + 2);
-    let all_panels = (conv.width + panel - 1) / panel;
-    let a_tile = 4 * places * (conv.depth + conv.width);
-    let band = (BAND_BYTES / a_tile / rows * rows).clamp(4 * rows, 64 * rows);
-    let band = match n_tiles {
-        Some(tiles) => band.min((tiles + rows - 1) / rows * rows),
-        None => band,
-    };
-    // Few bands of many channels are shared out by channels, each task with 8 panels or more.
-    let bands = n_tiles.map_or(4, |tiles| (tiles + band - 1) / band);
-    let groups = [4, 3, 2]
-        .into_iter()
-        .find(|&groups| bands < 4 && all_panels % groups == 0 && all_panels / groups >= 8)
-        .unwrap_or(1);
-    let panels = all_panels / groups;
-    let most_beside = (sums / (rows * vectors)).clamp(1, 6);
-    let beside = (1..=most_beside)
-        .rev()
-        .find(|beside| panels % beside == 0)
-        .unwrap_or(1);
-    Plan {
-        m,
-        down,
-        across,
-        tiles,
-        rows,
-        band,
-        lanes,
-        panel,
-        beside,
-        panels,
-        groups,
-    }
 }
 
 /// Names that the code binds, beside those of the transforms.

@@ -72,6 +72,7 @@ fn winograd_convolutions() {
         ("edges", ["1", "8", "6", "5"], 8, [1; 4], narrow),
         ("no padding", ["2", "8", "6", "10"], 8, [0; 4], narrow),
         ("tails", ["1", "5", "7", "4"], 12, all, narrow),
+        ("padded copy", ["1", "25", "4", "5"], 44, all, narrow),
         ("bands", ["1", "2", "9", "18"], 128, [1; 4], narrow),
         ("shared channels", ["1", "2", "5", "6"], 264, [1; 4], narrow),
         ("images", ["n", "8", "8", "12"], 8, [1; 4], narrow),
