@@ -210,8 +210,46 @@ fn contraction(
     if !extents.eq([width, 3, 3, depth].map(Some)) {
         return None;
     }
-    let (_, data_shape) = buffers.get(&data.buffer)?;
-    let sides = [(data_row, &data_shape[1]), (data_column, &data_shape[2])];
+    let shape = &buffers.get(&data.buffer)?.1;
+    let places = [row, column, reduced];
+    let stored = stored(&data, shape, cond, places, [above, left])?;
+    let found = Convolution {
+        name: nest.name.clone(),
+        image: image_loop.cloned(),
+        row: row.clone(),
+        column: column.clone(),
+        channel: channel.clone(),
+        width,
+        depth,
+        weight: weight.buffer.clone(),
+        axes,
+        data: Data {
+            image: image_loop.map(|each| each.var.clone()),
+            ..stored
+        },
+        epilogue: None,
+        result_is_read: true,
+        taken: 0,
+        update,
+    };
+    Some((found, data))
+}
+
+/// The data as it is stored, `before` rows and columns of zeros before it where there is a condition; its image is not
+/// filled in.
+fn stored(
+    data: &Access,
+    shape: &[Expr],
+    cond: Option<Expr>,
+    places: [&Loop; 3],
+    before: [i64; 2],
+) -> Option<Data> {
+    let [data_image, data_row, data_column, _] = data.index.as_slice() else {
+        return None;
+    };
+    let [row, column, channel] = places;
+    let [above, left] = before;
+    let sides = [(data_row, &shape[1]), (data_column, &shape[2])];
     if !cond.is_none_or(|cond| is_inside(&cond, &sides)) {
         return None;
     }
@@ -225,37 +263,20 @@ fn contraction(
             data_image.clone(),
             behind(row, above),
             behind(column, left),
-            Expr::name(&reduced.var),
+            Expr::name(&channel.var),
         ],
     );
     let end = |extent: &Expr, by: i64| {
         let extent = Dim::from_expr(extent).ok()?;
         Some((&extent + &Dim::int(by)).to_expr())
     };
-    let stored = Data {
-        image: image_loop.map(|each| each.var.clone()),
-        place: [row.var.clone(), column.var.clone(), reduced.var.clone()],
+    Some(Data {
+        image: None,
+        place: [row.var.clone(), column.var.clone(), channel.var.clone()],
         value,
         lower: [above, left].map(|by| (by != 0).then(|| Expr::int(by))),
-        upper: [end(&data_shape[1], above)?, end(&data_shape[2], left)?],
-    };
-    let found = Convolution {
-        name: nest.name.clone(),
-        image: image_loop.cloned(),
-        row: row.clone(),
-        column: column.clone(),
-        channel: channel.clone(),
-        width,
-        depth,
-        weight: weight.buffer.clone(),
-        axes,
-        data: stored,
-        epilogue: None,
-        result_is_read: true,
-        taken: 0,
-        update,
-    };
-    Some((found, data))
+        upper: [end(&shape[1], above)?, end(&shape[2], left)?],
+    })
 }
 
 /// Whether a condition says of indices that they are in their axes, and nothing else.
