@@ -330,8 +330,10 @@ impl Tile<'_> {
                 (beside, Expr::int(len / beside), rest)
             }
             None => {
-                let rest = Expr::binary(BinaryOp::Mod, panels.clone(), Expr::int(most));
-                (most, floor_div(panels, most), Some((rest, 1)))
+                // Where the last panel hangs over, it is no part of a tile without masks.
+                let whole = floor_div(&self.columns(), most * self.lanes);
+                let rest = Expr::binary(BinaryOp::Sub, panels.clone(), mul(whole.clone(), most));
+                (most, whole, Some((rest, 1)))
             }
         };
         let first = mul(whole.clone(), beside);
