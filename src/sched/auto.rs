@@ -216,7 +216,6 @@ impl Auto<'_> {
     ) -> Option<(Vec<Stmt>, usize)> {
         let found = bands(self.names, nests, self.target, self.buffers, used_after)?;
         let mut stmts = Vec::new();
-        let mut moved = BTreeSet::new();
         for part in &found.parts {
             let mut levels: Vec<(Name, Expr)> = found
                 .heads
@@ -226,17 +225,14 @@ impl Auto<'_> {
             levels.push((part.over.var.clone(), part.over.extent.clone()));
             let body = self.inside(part)?;
             stmts.extend(parallel(self.names, levels, body));
-            moved.extend(part.own.iter().cloned());
         }
-        // What a band took the place of is declared nowhere any more.
-        let all: BTreeSet<Name> = nests[..found.taken]
+        // A band declares its buffers itself, or has put another in their place.
+        let used = used_after(found.taken);
+        let filled = nests[..found.taken]
             .iter()
             .flat_map(|nest| accesses(&nest.body))
-            .filter(|access| access.stores && !used_after(found.taken).contains(&access.buffer))
-            .map(|access| access.buffer)
-            .collect();
-        moved.extend(all);
-        self.moved.extend(moved);
+            .filter(|access| access.stores && !used.contains(&access.buffer));
+        self.moved.extend(filled.map(|access| access.buffer));
         Some((stmts, found.taken))
     }
 
