@@ -77,20 +77,28 @@ pub struct Allocation {
     pub locs: Vec<Loc>,
     /// Vector registers free for an instruction's own use, by position.
     pub temps: BTreeMap<u32, Vec<u8>>,
+    /// Vector registers free for operands of an instruction that live in memory, by position.
+    pub scratch: BTreeMap<u32, Vec<u8>>,
     /// Frame slots of integers, vectors and masks.
     pub slots: [u32; 3],
     /// Which general purpose registers are used.
     pub used_ints: u32,
 }
 
-/// Places every register of a function. `temps` says how many extra vector registers an instruction needs.
-pub fn allocate(func: &Func, limits: Limits, temps: &dyn Fn(&Inst) -> u8) -> Allocation {
+/// Places every register of a function. `temps` says how many extra vector registers an instruction needs, and
+/// `scratch`, by position, how many more it needs for operands that live in memory.
+pub fn allocate(
+    func: &Func,
+    limits: Limits,
+    temps: &dyn Fn(&Inst) -> u8,
+    scratch: &BTreeMap<u32, u8>,
+) -> Allocation {
     let mut scan = Ranges::new(func, temps);
     let mut live = BitSet::new(func.types.len());
     scan.number(&func.body, 1.0);
     scan.position = scan.end;
     scan.stretch(&func.body, &mut live);
-    Placer::new(func, limits, scan).place()
+    Placer::new(func, limits, scan).place(scratch)
 }
 
 #[derive(Clone, PartialEq)]
@@ -323,6 +331,7 @@ const AT_ONCE: u32 = 3;
 enum Item {
     Reg(u32),
     Temp(u32),
+    Scratch(u32),
 }
 
 impl<'a> Placer<'a> {
@@ -355,6 +364,7 @@ impl<'a> Placer<'a> {
         let res = Allocation {
             locs: vec![Loc::Nowhere; func.types.len()],
             temps: BTreeMap::new(),
+            scratch: BTreeMap::new(),
             slots: [0; 3],
             used_ints: 0,
         };
@@ -371,7 +381,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    fn place(mut self) -> Allocation {
+    fn place(mut self, scratch: &BTreeMap<u32, u8>) -> Allocation {
         let mut items: Vec<(u32, Item)> = Vec::new();
         for (reg, interval) in self.intervals.iter().enumerate() {
             if interval.start != u32::MAX {
@@ -381,9 +391,12 @@ impl<'a> Placer<'a> {
         for &(at, count) in &self.temp_at {
             items.extend((0..count).map(|_| (at * 2, Item::Temp(at))));
         }
+        for (&at, &count) in scratch {
+            items.extend((0..count).map(|_| (at * 2, Item::Scratch(at))));
+        }
         items.sort_by_key(|&(start, item)| {
             // A temporary must find the operands of its instruction in place and come before its result.
-            (start, matches!(item, Item::Temp(_)))
+            (start, !matches!(item, Item::Reg(_)))
         });
         // Temporaries of the instruction at hand; they end before the next position.
         let mut busy: Vec<(u32, u8)> = Vec::new();
@@ -395,6 +408,11 @@ impl<'a> Placer<'a> {
                     let reg = self.place_temp(start, &busy);
                     busy.push((at, reg));
                     self.res.temps.entry(at).or_default().push(reg);
+                }
+                Item::Scratch(at) => {
+                    let reg = self.place_temp(start, &busy);
+                    busy.push((at, reg));
+                    self.res.scratch.entry(at).or_default().push(reg);
                 }
             }
         }

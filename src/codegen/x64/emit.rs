@@ -1,11 +1,12 @@
 //! Instruction selection: vector IR with places for its registers to machine instructions.
 //!
 //! Most vector instructions take their last operand from memory, so a constant or a spilled value costs nothing there;
-//! elsewhere it is loaded into a scratch register. Scratch registers are taken from the allocator only when a function
-//! turns out to need them: the emitter starts with none and tries again with one more.
+//! elsewhere it is loaded into a scratch register. Scratch registers are taken from the allocator only for the
+//! instructions that turn out to need them, so that a value spilled around a loop costs the loop no register: the
+//! emitter starts with none, notes what was missing, and tries again.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::{Code, Code::*, MemoryOperand, Register};
 
@@ -24,22 +25,7 @@ pub enum Isa {
     V4,
 }
 
-/// Why a function did not come out.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    /// It needs one more scratch register.
-    Scratch,
-    /// The emitter asked for something that there is not.
-    Form(BadForm),
-}
-
-impl From<BadForm> for Trouble {
-    fn from(form: BadForm) -> Self {
-        Self::Form(form)
-    }
-}
-
-pub(super) type Done = Result<(), Trouble>;
+pub(super) type Done = Result<(), BadForm>;
 
 /// rax is the emitter's own, rdi holds the arguments, rbp the frame.
 pub(super) const INTS: [Register; 12] = [
@@ -72,28 +58,22 @@ pub struct Emitted {
     pub frame: Vec<(u32, FrameStep)>,
 }
 
+/// Rounds of placing registers after which one more scratch register is set aside for all of a function.
+const ROUNDS: u32 = 12;
+
 /// The code of a function; `None` when it cannot be emitted.
 pub fn emit(func: &Func, isa: Isa) -> Option<Emitted> {
-    for scratch in 0..=4 {
-        let limits = match isa {
-            Isa::V3 => Limits {
-                int: 12,
-                vec: 16 - scratch,
-                mask: 0,
-            },
-            Isa::V4 => Limits {
-                int: 12,
-                vec: 32 - scratch,
-                mask: 7 - scratch.min(2),
-            },
-        };
-        let (func, alloc) = placed(func, limits, isa);
+    let mut func = Cow::Borrowed(func);
+    let mut need = Need::default();
+    for round in 1.. {
+        let limits = limits(isa, &need);
+        let alloc = placed(&mut func, limits, isa, &mut need);
         let mut emitter = Emitter {
             func: &func,
             isa,
             limits,
             alloc,
-            scratch,
+            need: need.clone(),
             asm: Asm::new(),
             at: 0,
             frame: 0,
@@ -101,27 +81,58 @@ pub fn emit(func: &Func, isa: Isa) -> Option<Emitted> {
             steps: Vec::new(),
         };
         match emitter.function() {
-            Ok(()) => {
+            Ok(()) if emitter.need == need => {
                 let (rows, frame) = (emitter.rows, emitter.steps);
                 let (bytes, _) = emitter.asm.finish();
                 return Some(Emitted { bytes, rows, frame });
             }
-            Err(Trouble::Scratch) => {}
-            Err(Trouble::Form(form)) => {
-                debug_assert!(false, "{form:?}");
+            Ok(()) => {
+                need = emitter.need;
+                if round % ROUNDS == 0 {
+                    need.everywhere += 1;
+                }
+            }
+            Err(BadForm(form)) => {
+                debug_assert!(false, "{form}");
                 return None;
             }
+        }
+        if need.everywhere > 4 {
+            return None;
         }
     }
     None
 }
 
+/// Registers that instructions need for operands that live in memory.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Need {
+    /// Vectors, by position.
+    at: BTreeMap<u32, u8>,
+    /// Vectors at every position.
+    everywhere: u8,
+    /// Masks at every position.
+    masks: u8,
+}
+
+/// The registers left to allocate.
+fn limits(isa: Isa, need: &Need) -> Limits {
+    let (vec, mask) = match isa {
+        Isa::V3 => (16, 0),
+        Isa::V4 => (32, 7 - need.masks),
+    };
+    Limits {
+        int: 12,
+        vec: vec - need.everywhere,
+        mask,
+    }
+}
+
 /// Places for the registers of a function, in which what found none is loaded again where it can be.
-fn placed(func: &Func, limits: Limits, isa: Isa) -> (Cow<'_, Func>, Allocation) {
+fn placed(func: &mut Cow<'_, Func>, limits: Limits, isa: Isa, need: &mut Need) -> Allocation {
     let temps = |inst: &Inst| temps(inst, isa);
-    let mut func = Cow::Borrowed(func);
     loop {
-        let alloc = alloc::allocate(&func, limits, &temps);
+        let alloc = alloc::allocate(func, limits, &temps, &need.at);
         let spilled: BTreeSet<Reg> = (0u32..)
             .map(Reg)
             .zip(&alloc.locs)
@@ -131,8 +142,10 @@ fn placed(func: &Func, limits: Limits, isa: Isa) -> (Cow<'_, Func>, Allocation) 
             .map(|(reg, _)| reg)
             .collect();
         if spilled.is_empty() || !reload(func.to_mut(), &spilled) {
-            return (func, alloc);
+            return alloc;
         }
+        // The instructions have other positions now.
+        need.at.clear();
     }
 }
 
@@ -178,7 +191,8 @@ pub(super) struct Emitter<'a> {
     pub(super) isa: Isa,
     limits: Limits,
     alloc: Allocation,
-    scratch: u8,
+    /// What was set aside, and what turns out to be missing: then the code is of no use.
+    need: Need,
     pub(super) asm: Asm,
     /// The position of the instruction at hand, as the allocator counts.
     at: u32,
@@ -409,28 +423,35 @@ impl Emitter<'_> {
     }
 
     /// The n-th temporary of the instruction at hand.
-    pub(super) fn temp(&self, n: usize) -> Result<Register, Trouble> {
+    pub(super) fn temp(&self, n: usize) -> Result<Register, BadForm> {
         let reg = self
             .alloc
             .temps
             .get(&self.at)
             .and_then(|temps| temps.get(n));
-        reg.map(|&reg| self.vector(reg)).ok_or(Trouble::Scratch)
+        reg.map(|&reg| self.vector(reg))
+            .ok_or_else(|| BadForm(format!("no temporary {n}")))
     }
 
     /// The n-th scratch register of vectors.
-    pub(super) fn scratch(&self, n: u8) -> Result<Register, Trouble> {
-        if n >= self.scratch {
-            return Err(Trouble::Scratch);
+    pub(super) fn scratch(&mut self, n: u8) -> Register {
+        if n < self.need.everywhere {
+            return self.vector(self.limits.vec + n);
         }
-        Ok(self.vector(self.limits.vec + n))
+        let n = n - self.need.everywhere;
+        match self.alloc.scratch.get(&self.at) {
+            Some(regs) if usize::from(n) < regs.len() => self.vector(regs[usize::from(n)]),
+            _ => {
+                let need = self.need.at.entry(self.at).or_default();
+                *need = (*need).max(n + 1);
+                self.vector(0)
+            }
+        }
     }
 
-    fn scratch_mask(&self, n: u8) -> Result<Register, Trouble> {
-        if n >= self.scratch.min(2) {
-            return Err(Trouble::Scratch);
-        }
-        Ok(Register::K1 + u32::from(self.limits.mask + n))
+    fn scratch_mask(&mut self, n: u8) -> Register {
+        self.need.masks = self.need.masks.max(n + 1);
+        Register::K1 + u32::from(self.limits.mask + n).min(6)
     }
 
     pub(super) fn slot(&self, class: Class, n: u32) -> MemoryOperand {
@@ -454,12 +475,12 @@ impl Emitter<'_> {
     }
 
     /// A vector as the last operand of an instruction.
-    pub(super) fn vec_rm(&mut self, reg: Reg) -> Result<Opnd, Trouble> {
+    pub(super) fn vec_rm(&mut self, reg: Reg) -> Result<Opnd, BadForm> {
         Ok(match self.loc(reg) {
             Loc::Reg(n) => self.vector(n).into(),
             Loc::Slot(n) => self.slot(Class::Vec, n).into(),
             Loc::Pool(bits) => self.splat_literal(bits),
-            Loc::Arg(_) | Loc::Nowhere => return Err(Trouble::Scratch),
+            Loc::Arg(_) | Loc::Nowhere => return Err(homeless(reg)),
         })
     }
 
@@ -470,20 +491,20 @@ impl Emitter<'_> {
     }
 
     /// A vector in a register: its own, or the n-th scratch register.
-    pub(super) fn vec_in(&mut self, reg: Reg, n: u8) -> Result<Register, Trouble> {
+    pub(super) fn vec_in(&mut self, reg: Reg, n: u8) -> Result<Register, BadForm> {
         if let Loc::Reg(n) = self.loc(reg) {
             return Ok(self.vector(n));
         }
-        let scratch = self.scratch(n)?;
+        let scratch = self.scratch(n);
         let from = self.vec_rm(reg)?;
         self.move_vec(scratch, from)?;
         Ok(scratch)
     }
 
     /// Where to compute a vector: its register, or the n-th scratch register.
-    pub(super) fn vec_out(&self, reg: Reg, n: u8) -> Result<Register, Trouble> {
+    pub(super) fn vec_out(&mut self, reg: Reg, n: u8) -> Register {
         match self.loc(reg) {
-            Loc::Reg(n) => Ok(self.vector(n)),
+            Loc::Reg(n) => self.vector(n),
             _ => self.scratch(n),
         }
     }
@@ -512,20 +533,20 @@ impl Emitter<'_> {
     }
 
     /// An AVX-512 mask in a register.
-    pub(super) fn mask_in(&mut self, reg: Reg, n: u8) -> Result<Register, Trouble> {
+    pub(super) fn mask_in(&mut self, reg: Reg, n: u8) -> Result<Register, BadForm> {
         match self.loc(reg) {
             Loc::Reg(n) => Ok(Register::K1 + u32::from(n)),
             Loc::Slot(slot) => {
-                let (to, from) = (self.scratch_mask(n)?, self.slot(Class::Mask, slot));
+                let (to, from) = (self.scratch_mask(n), self.slot(Class::Mask, slot));
                 self.asm.ins(VEX_Kmovw_kr_km16, &[to.into(), from.into()])?;
                 Ok(to)
             }
             Loc::Pool(bits) => {
-                let to = self.scratch_mask(n)?;
+                let to = self.scratch_mask(n);
                 self.constant_mask(to, bits)?;
                 Ok(to)
             }
-            Loc::Arg(_) | Loc::Nowhere => Err(Trouble::Scratch),
+            Loc::Arg(_) | Loc::Nowhere => Err(homeless(reg)),
         }
     }
 
@@ -539,9 +560,9 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    pub(super) fn mask_out(&self, reg: Reg, n: u8) -> Result<Register, Trouble> {
+    pub(super) fn mask_out(&mut self, reg: Reg, n: u8) -> Register {
         match self.loc(reg) {
-            Loc::Reg(n) => Ok(Register::K1 + u32::from(n)),
+            Loc::Reg(n) => Register::K1 + u32::from(n),
             _ => self.scratch_mask(n),
         }
     }
@@ -554,6 +575,10 @@ impl Emitter<'_> {
         }
         Ok(())
     }
+}
+
+fn homeless(reg: Reg) -> BadForm {
+    BadForm(format!("no place for vector {}", reg.0))
 }
 
 /// The number of a general purpose register in instructions.

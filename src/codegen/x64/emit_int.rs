@@ -5,27 +5,24 @@ use iced_x86::{Code, Code::*, MemoryOperand, Register};
 
 use super::alloc::{Class, Loc};
 use super::asm::{BadForm, Cond, Opnd};
-use super::emit::{DIVISION_SLOTS, Done, Emitter, INTS, Trouble, address};
+use super::emit::{DIVISION_SLOTS, Done, Emitter, INTS, address};
 use crate::codegen::kernel::vir::{CmpOp, IntOp, Mem, Reg, Src};
 
 const RAX: Register = Register::RAX;
 
 impl Emitter<'_> {
     /// An integer as the last operand of an instruction.
-    pub(super) fn int_rm(&mut self, reg: Reg) -> Result<Opnd, Trouble> {
+    pub(super) fn int_rm(&mut self, reg: Reg) -> Result<Opnd, BadForm> {
         match self.loc(reg) {
             Loc::Reg(n) => Ok(INTS[n as usize].into()),
             Loc::Slot(n) => Ok(self.slot(Class::Int, n).into()),
             Loc::Arg(slot) => Ok(address(Register::RDI, slot as i32 * 8).into()),
-            Loc::Pool(_) | Loc::Nowhere => Err(Trouble::Form(BadForm(format!(
-                "no place for integer {}",
-                reg.0
-            )))),
+            Loc::Pool(_) | Loc::Nowhere => Err(BadForm(format!("no place for integer {}", reg.0))),
         }
     }
 
     /// An integer in its register, or in rax.
-    pub(super) fn int_in(&mut self, reg: Reg) -> Result<Register, Trouble> {
+    pub(super) fn int_in(&mut self, reg: Reg) -> Result<Register, BadForm> {
         if let Loc::Reg(n) = self.loc(reg) {
             return Ok(INTS[n as usize]);
         }
@@ -278,7 +275,7 @@ impl Emitter<'_> {
     }
 
     /// Sets the flags; gives the comparison to test, which is the mirrored one when the sides were exchanged.
-    pub(super) fn compare_ints(&mut self, op: CmpOp, a: Src, b: Src) -> Result<CmpOp, Trouble> {
+    pub(super) fn compare_ints(&mut self, op: CmpOp, a: Src, b: Src) -> Result<CmpOp, BadForm> {
         let (op, a, b) = match (a, b) {
             (Src::Imm(_), Src::Reg(_)) => (mirror(op), b, a),
             _ => (op, a, b),
@@ -311,7 +308,7 @@ impl Emitter<'_> {
     }
 
     /// The machine form of an address, with `more` bytes added; may use rax.
-    pub(super) fn address(&mut self, mem: &Mem, more: i32) -> Result<MemoryOperand, Trouble> {
+    pub(super) fn address(&mut self, mem: &Mem, more: i32) -> Result<MemoryOperand, BadForm> {
         let disp = i64::from(mem.disp) + i64::from(more);
         let size = u32::from(disp != 0);
         let none = Register::None;

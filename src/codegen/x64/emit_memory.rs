@@ -6,12 +6,12 @@
 use iced_x86::{Code::*, MemoryOperand, Register};
 
 use super::asm::{BadForm, Cond, Opnd};
-use super::emit::{Done, Emitter, Isa, Trouble, xmm, ymm};
+use super::emit::{Done, Emitter, Isa, xmm, ymm};
 use crate::codegen::kernel::vir::{Elem, Mem, Reg};
 
 impl Emitter<'_> {
     pub(super) fn load(&mut self, dst: Reg, elem: Elem, mem: &Mem) -> Done {
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         let from = self.address(mem, 0)?;
         self.widen(elem, to, from.into())?;
         self.vec_done(dst, to)
@@ -38,7 +38,7 @@ impl Emitter<'_> {
 
     pub(super) fn load_masked(&mut self, dst: Reg, elem: Elem, mem: &Mem, mask: Reg) -> Done {
         if self.isa == Isa::V4 {
-            let (to, mask) = (self.vec_out(dst, 0)?, self.mask_in(mask, 0)?);
+            let (to, mask) = (self.vec_out(dst, 0), self.mask_in(mask, 0)?);
             let from = self.address(mem, 0)?;
             if elem == Elem::I8Pair {
                 // Its mask would count halves of lanes: the bytes are loaded as words first.
@@ -59,7 +59,7 @@ impl Emitter<'_> {
             return self.vec_done(dst, to);
         }
         let mask = self.vec_in(mask, 1)?;
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         if elem.bytes() == 4 {
             let from = self.address(mem, 0)?;
             self.asm.ins(
@@ -127,7 +127,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn broadcast(&mut self, dst: Reg, elem: Elem, mem: &Mem) -> Done {
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         let from = Opnd::from(self.address(mem, 0)?);
         match elem {
             Elem::F32 | Elem::I32 => {
@@ -207,7 +207,7 @@ impl Emitter<'_> {
     }
 
     /// The low bytes of eight lanes, as many as an element has, from the beginning of an xmm register on.
-    fn pack_low(&mut self, from: Register, elem: Elem) -> Result<Register, Trouble> {
+    fn pack_low(&mut self, from: Register, elem: Elem) -> Result<Register, BadForm> {
         let (low, high) = (self.temp(0)?, self.temp(1)?);
         let size = elem.bytes() as usize;
         let mut order = vec![0x80u8; 32];
@@ -337,6 +337,6 @@ impl Emitter<'_> {
 }
 
 /// Pairs are loaded only.
-fn no_store(elem: Elem) -> Trouble {
-    Trouble::Form(BadForm(format!("a store of {elem:?}")))
+fn no_store(elem: Elem) -> BadForm {
+    BadForm(format!("a store of {elem:?}"))
 }

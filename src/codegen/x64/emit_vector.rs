@@ -6,7 +6,7 @@ use iced_x86::{Code, Code::*, Register};
 
 use super::alloc::Loc;
 use super::asm::{BadForm, Opnd};
-use super::emit::{Done, Emitter, Isa, Trouble, low32, xmm};
+use super::emit::{Done, Emitter, Isa, low32, xmm};
 use crate::codegen::kernel::vir::{BinOp, CmpOp, Reg, Ty, UnOp};
 
 impl Emitter<'_> {
@@ -16,11 +16,11 @@ impl Emitter<'_> {
             Loc::Reg(_) | Loc::Slot(_) | Loc::Arg(_) => {}
         }
         if self.is_k(dst) {
-            let to = self.mask_out(dst, 0)?;
+            let to = self.mask_out(dst, 0);
             self.constant_mask(to, bits)?;
             return self.mask_done(dst, to);
         }
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         match bits {
             0 => {
                 let code = self.pick(
@@ -38,7 +38,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn iota(&mut self, dst: Reg) -> Done {
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         let from = self.iota_literal();
         self.move_vec(to, from)?;
         self.vec_done(dst, to)
@@ -52,7 +52,7 @@ impl Emitter<'_> {
 
     pub(super) fn splat(&mut self, dst: Reg, src: Reg) -> Done {
         let from = low32(self.int_in(src)?);
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         self.splat_int(to, from)?;
         self.vec_done(dst, to)
     }
@@ -78,7 +78,7 @@ impl Emitter<'_> {
         let from = low32(self.int_in(count)?);
         match self.isa {
             Isa::V3 => {
-                let to = self.vec_out(dst, 0)?;
+                let to = self.vec_out(dst, 0);
                 self.splat_int(to, from)?;
                 let iota = self.iota_literal();
                 self.asm
@@ -86,7 +86,7 @@ impl Emitter<'_> {
                 self.vec_done(dst, to)
             }
             Isa::V4 => {
-                let to = self.mask_out(dst, 0)?;
+                let to = self.mask_out(dst, 0);
                 // bzhi keeps the low `count` bits; the mask wants 16 of them.
                 let ones = self.asm.literal(u32::MAX.to_le_bytes().to_vec());
                 self.asm.ins(
@@ -102,7 +102,7 @@ impl Emitter<'_> {
 
     pub(super) fn unary(&mut self, op: UnOp, dst: Reg, a: Reg) -> Done {
         if self.is_k(dst) {
-            let (to, from) = (self.mask_out(dst, 0)?, self.mask_in(a, 1)?);
+            let (to, from) = (self.mask_out(dst, 0), self.mask_in(a, 1)?);
             match op {
                 UnOp::Not => self.asm.ins(VEX_Knotw_kr_kr, &[to.into(), from.into()])?,
                 _ if to == from => {}
@@ -112,7 +112,7 @@ impl Emitter<'_> {
             }
             return self.mask_done(dst, to);
         }
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         let round = |e: &mut Self, mode: i32| -> Done {
             let code = e.pick(
                 VEX_Vroundps_ymm_ymmm256_imm8,
@@ -182,10 +182,10 @@ impl Emitter<'_> {
                 BinOp::Or => VEX_Korw_kr_kr_kr,
                 BinOp::Xor => VEX_Kxorw_kr_kr_kr,
                 BinOp::AndNot => VEX_Kandnw_kr_kr_kr,
-                _ => return Err(Trouble::Form(BadForm(format!("{op:?} of masks")))),
+                _ => return Err(BadForm(format!("{op:?} of masks"))),
             };
             let (to, x, y) = (
-                self.mask_out(dst, 0)?,
+                self.mask_out(dst, 0),
                 self.mask_in(a, 0)?,
                 self.mask_in(b, 1)?,
             );
@@ -205,13 +205,13 @@ impl Emitter<'_> {
         };
         let x = self.vec_in(a, 0)?;
         let y = self.vec_rm(b)?;
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         self.asm.ins(code, &[to.into(), x.into(), y])?;
         self.vec_done(dst, to)
     }
 
     // tidy: table
-    pub(super) fn binary_code(&self, op: BinOp, ty: Ty) -> Result<Code, Trouble> {
+    pub(super) fn binary_code(&self, op: BinOp, ty: Ty) -> Result<Code, BadForm> {
         let float = ty == Ty::F32;
         Ok(match (op, float) {
             (BinOp::Add, true) => self.pick(
@@ -346,7 +346,7 @@ impl Emitter<'_> {
         } else {
             (a, b)
         };
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         let held = matches!(self.loc(dst), Loc::Reg(_));
         if held && reg(self, c) == Some(to) {
             let (x, y) = (self.vec_in(a, 0)?, self.vec_rm(b)?);
@@ -381,7 +381,7 @@ impl Emitter<'_> {
         match self.isa {
             Isa::V4 => {
                 let (x, y) = (self.vec_in(a, 0)?, self.vec_rm(b)?);
-                let to = self.mask_out(dst, 0)?;
+                let to = self.mask_out(dst, 0);
                 let (code, imm) = if float {
                     (
                         EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
@@ -395,7 +395,7 @@ impl Emitter<'_> {
             }
             Isa::V3 if float => {
                 let (x, y) = (self.vec_in(a, 0)?, self.vec_rm(b)?);
-                let to = self.vec_out(dst, 0)?;
+                let to = self.vec_out(dst, 0);
                 let imm = float_predicate(op);
                 let code = VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
                 self.asm.ins(code, &[to.into(), x.into(), y, imm.into()])?;
@@ -411,7 +411,7 @@ impl Emitter<'_> {
                     CmpOp::Ge => (VEX_Vpcmpgtd_ymm_ymm_ymmm256, b, a, true),
                 };
                 let (x, y) = (self.vec_in(a, 0)?, self.vec_rm(b)?);
-                let to = self.vec_out(dst, 0)?;
+                let to = self.vec_out(dst, 0);
                 self.asm.ins(code, &[to.into(), x.into(), y])?;
                 if negated {
                     self.invert(to, to)?;
@@ -426,7 +426,7 @@ impl Emitter<'_> {
             Isa::V3 => {
                 let (no, yes) = (self.vec_in(b, 0)?, self.vec_rm(a)?);
                 let mask = self.vec_in(mask, 1)?;
-                let to = self.vec_out(dst, 0)?;
+                let to = self.vec_out(dst, 0);
                 let code = VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
                 self.asm
                     .ins(code, &[to.into(), no.into(), yes, mask.into()])?;
@@ -435,7 +435,7 @@ impl Emitter<'_> {
             Isa::V4 => {
                 let (no, yes) = (self.vec_in(b, 0)?, self.vec_rm(a)?);
                 let mask = self.mask_in(mask, 0)?;
-                let to = self.vec_out(dst, 0)?;
+                let to = self.vec_out(dst, 0);
                 let code = EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32;
                 self.asm.blended(code, mask, &[to.into(), no.into(), yes])?;
                 self.vec_done(dst, to)
@@ -447,7 +447,7 @@ impl Emitter<'_> {
     pub(super) fn reduce(&mut self, op: BinOp, dst: Reg, src: Reg) -> Done {
         let code = self.binary_code(op, self.func.ty(dst))?;
         let temp = self.temp(0)?;
-        let to = self.vec_out(dst, 0)?;
+        let to = self.vec_out(dst, 0);
         let mut from = self.vec_in(src, 0)?;
         let wide = EVEX_Vshuff32x4_zmm_k1z_zmm_zmmm512b32_imm8;
         let steps: &[(Code, i32)] = match self.isa {
