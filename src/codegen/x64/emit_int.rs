@@ -269,7 +269,7 @@ impl Emitter<'_> {
             Src::Imm(imm) => self.move_imm(RAX, imm),
             Src::Reg(reg) => {
                 let from = self.int_rm(reg)?;
-                Ok(self.asm.ins(Mov_r64_rm64, &[RAX.into(), from])?)
+                self.asm.ins(Mov_r64_rm64, &[RAX.into(), from])
             }
         }
     }

@@ -78,8 +78,8 @@ impl Emitter<'_> {
             mem,
             elem,
             |e, lane, from| {
-                Ok(e.asm
-                    .ins(code, &[low.into(), low.into(), from.into(), lane.into()])?)
+                e.asm
+                    .ins(code, &[low.into(), low.into(), from.into(), lane.into()])
             },
             Some(low),
         )?;
@@ -280,7 +280,7 @@ impl Emitter<'_> {
                     elem,
                     |e, lane, to| {
                         let code = VEX_Vpextrw_r32m16_xmm_imm8;
-                        Ok(e.asm.ins(code, &[to.into(), half.into(), lane.into()])?)
+                        e.asm.ins(code, &[to.into(), half.into(), lane.into()])
                     },
                     None,
                 )
@@ -295,7 +295,7 @@ impl Emitter<'_> {
                     mask,
                     mem,
                     elem,
-                    |e, lane, to| Ok(e.asm.ins(code, &[to.into(), packed.into(), lane.into()])?),
+                    |e, lane, to| e.asm.ins(code, &[to.into(), packed.into(), lane.into()]),
                     None,
                 )
             }

@@ -119,11 +119,11 @@ impl Emitter<'_> {
                 EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
             );
             let from = e.vec_rm(a)?;
-            Ok(e.asm.ins(code, &[to.into(), from, (mode | 8).into()])?)
+            e.asm.ins(code, &[to.into(), from, (mode | 8).into()])
         };
         let plain = |e: &mut Self, v3: Code, v4: Code| -> Done {
             let (code, from) = (e.pick(v3, v4), e.vec_rm(a)?);
-            Ok(e.asm.ins(code, &[to.into(), from])?)
+            e.asm.ins(code, &[to.into(), from])
         };
         match op {
             UnOp::Copy => {
