@@ -276,6 +276,9 @@ impl Simplify<'_> {
                 Expr::call("R.permute_dims", [source]).with("axes", axes),
             ));
         }
+        if let Some(source) = self.back_in_order(x, &axes) {
+            return Some(Rewrite::Value(view(&source, shape)));
+        }
         // Axes of extent 1 may go anywhere: no byte moves.
         let from = self.shape(x)?;
         let moving: Vec<usize> = axes
@@ -284,11 +287,33 @@ impl Simplify<'_> {
             .filter(|&axis| from[axis].as_int() != Some(1))
             .collect();
         if moving.is_sorted() {
-            let dims = Expr::list(shape.iter().map(Dim::to_expr));
-            let view = Expr::call("R.reshape", [x.clone(), Expr::call("R.shape", [dims])]);
-            return Some(Rewrite::Value(view));
+            return Some(Rewrite::Value(view(x, shape)));
         }
         None
+    }
+
+    /// The source `x` of `permute(reshape(permute(x, p), s), q)`, where the reshape only brings or drops axes of extent 1
+    /// and the others come out in the order they have in `x`: then no byte moves.
+    fn back_in_order(&self, value: &Expr, axes: &[usize]) -> Option<Expr> {
+        let reshape = self.def_of(value, Prim::Reshape)?;
+        let permuted = reshape.operand("x")?;
+        let permute = self.def_of(permuted, Prim::PermuteDims)?;
+        let source = permute.operand("x")?;
+        let (from, to) = (self.shape(permuted)?, self.shape(value)?);
+        let first = permutation(&permute, from.len())?;
+        let long = |dims: &[Dim]| -> Vec<usize> {
+            let is_long = |&axis: &usize| dims[axis].as_int() != Some(1);
+            (0..dims.len()).filter(is_long).collect()
+        };
+        let (before, after) = (long(from), long(to));
+        let same = before.len() == after.len()
+            && before.iter().zip(&after).all(|(&a, &b)| from[a] == to[b]);
+        if !same {
+            return None;
+        }
+        let place = |axis: &usize| after.iter().position(|other| other == axis);
+        let order = axes.iter().filter_map(place).map(|at| first[before[at]]);
+        order.is_sorted().then(|| source.clone())
     }
 
     /// x + 0 = x - 0 = x, x * 1 = x / 1 = x, where the constant does not widen x.
@@ -311,6 +336,12 @@ impl Simplify<'_> {
         };
         Some(Rewrite::Alias(kept.clone()))
     }
+}
+
+/// The bytes of a value with other extents.
+fn view(value: &Expr, shape: &[Dim]) -> Expr {
+    let dims = Expr::list(shape.iter().map(Dim::to_expr));
+    Expr::call("R.reshape", [value.clone(), Expr::call("R.shape", [dims])])
 }
 
 fn is_atom(value: &Expr) -> bool {
