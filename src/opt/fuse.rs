@@ -7,7 +7,7 @@
 //! A group has one *domain*, the shape that its loops run over. Element-wise operators join the group of an operand with
 //! their own shape; a reduction joins an element-wise group, and what follows it over the same domain joins
 //! again, so that softmax and the norms are one group; contractions, windows and gathers start groups that element-wise
-//! operators join as their epilogue; attention, two products and the rows between them, is one group. Values read outside their group become results of its function. Groups with equal
+//! operators join as their epilogue; element-wise work over several slices (the gates of a cell) is one group; attention, two products and the rows between them, is one group. Values read outside their group become results of its function. Groups with equal
 //! bodies share one function. Views, shapes, tuples, control flow and calls stay where they are.
 
 mod attention;
@@ -341,14 +341,21 @@ impl<'a> Fuser<'a> {
         group
     }
 
-    /// Merges element-wise groups of the same domain that only `at` reads into its group.
+    /// Merges element-wise groups of the same domain that only `at` reads into its group; those over parts of tensors
+    /// too, where that is element-wise as well.
     fn absorb_operands(&mut self, at: usize, group: usize, operands: &[usize]) {
         for &operand in operands {
             let other = self.of_stmt[operand];
-            if other == group
-                || self.groups[other].pattern != Some(Pattern::ElementWise)
-                || self.groups[other].domain != self.groups[group].domain
-            {
+            let fits = match self.groups[other].pattern {
+                Some(Pattern::ElementWise) => true,
+                Some(Pattern::Gather) => {
+                    let into = self.groups[group].pattern;
+                    let takes = matches!(into, Some(Pattern::ElementWise | Pattern::Gather));
+                    takes && self.reads_parts(other)
+                }
+                _ => false,
+            };
+            if other == group || !fits || self.groups[other].domain != self.groups[group].domain {
                 continue;
             }
             let only_here = self.groups[other].members.iter().all(|&member| {
@@ -374,7 +381,30 @@ impl<'a> Fuser<'a> {
         }
     }
 
+    /// Whether a group is element-wise but for slices whose elements lie beside each other.
+    fn reads_parts(&self, group: usize) -> bool {
+        self.groups[group].members.iter().all(|&member| {
+            let Some(value) = self.value(member) else {
+                return false;
+            };
+            let strides = || {
+                let strides = value.keyword("strides");
+                strides.or_else(|| value.positional().nth(4))
+            };
+            let is_slice = value.is_call_of("R.strided_slice")
+                && strides().is_none_or(|strides| {
+                    let items = strides.as_items().unwrap_or_default();
+                    !items.is_empty() && items.iter().all(|item| item.as_int() == Some(1))
+                });
+            is_slice || pattern_of(value) == Some(Pattern::ElementWise)
+        })
+    }
+
     fn merge(&mut self, from: usize, into: usize) {
+        let pattern = self.groups[from].pattern;
+        if pattern == Some(Pattern::Gather) {
+            self.groups[into].pattern = pattern;
+        }
         let moved = std::mem::take(&mut self.groups[from]);
         for &member in &moved.members {
             self.of_stmt[member] = into;

@@ -8,6 +8,7 @@ use irc_syntax::{Expr, Func, Name, Stmt, StmtKind};
 
 use super::Target;
 use super::bands::{Band, bands};
+use super::beside::beside;
 use super::build::{
     add, ceil_div, guarded, less, min, mul, parallel, region, serial_from, vectorized,
 };
@@ -147,6 +148,13 @@ impl Auto<'_> {
             return Some((fused.stmts, fused.taken));
         }
         if nest.init.is_empty() {
+            let run = beside(self.names, &nests, self.buffers, &used_after);
+            if let Some(joined) = run
+                && let Some(stmts) = self.map(&joined.nest)
+            {
+                self.moved.extend(joined.gone);
+                return Some((stmts, joined.taken));
+            }
             return Some((self.map(nest)?, 1));
         }
         for taken in [2, 1] {
