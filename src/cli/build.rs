@@ -312,21 +312,21 @@ fn write_library(
         .iter()
         .map(|weight| weight.bytes().len())
         .sum();
-    let place = match args.weights.as_str() {
-        "embed" => WeightPlace::Embedded,
-        "sidecar" => WeightPlace::Sidecar,
-        _ if bytes > MAX_EMBEDDED => WeightPlace::Sidecar,
-        _ => WeightPlace::Embedded,
+    let embeds = match args.weights.as_str() {
+        "embed" => true,
+        "sidecar" => false,
+        _ => bytes <= MAX_EMBEDDED,
     };
-    outputs.write(path, |out| driver::write_shared(artefact, place, out))?;
-    if place == WeightPlace::Sidecar {
+    let place = if embeds {
+        WeightPlace::Embedded
+    } else {
         let beside = path.with_extension("params");
-        outputs.write(&beside, |out| {
+        WeightPlace::Sidecar(outputs.write(&beside, |out| {
             link::write_params(&artefact.object.weights, out)
                 .map_err(|error| driver::Fault::from(Unwritable::new(&beside, &error)))
-        })?;
-    }
-    Ok(())
+        })?)
+    };
+    outputs.write(path, |out| driver::write_shared(artefact, place, out))
 }
 
 fn text<'t>(kind: Kind, artefact: &'t Artefact, stages: &'t Stages) -> &'t str {

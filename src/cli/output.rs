@@ -27,7 +27,7 @@ impl Outputs {
     pub fn write<T, E: From<Unwritable>>(
         &mut self,
         path: &Path,
-        body: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+        body: impl FnOnce(&mut BufWriter<File>) -> Result<T, E>,
     ) -> Result<T, E> {
         let file = self
             .open(path)
@@ -80,10 +80,10 @@ impl Outputs {
     /// # Errors
     /// One cannot be put there.
     pub fn keep(&mut self) -> Result<(), Unwritable> {
-        while let Some(part) = self.0.last() {
+        while let Some(part) = self.0.first() {
             fs::rename(&part.written, &part.place)
                 .map_err(|error| Unwritable::new(&part.place, &error))?;
-            self.0.pop();
+            self.0.remove(0);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ mod plan;
 mod relocate;
 mod unwind;
 
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 
 use object::{Object as _, ObjectSection as _};
 
@@ -75,8 +75,8 @@ impl From<object::write::Error> for LinkError {
 pub enum WeightPlace {
     /// Into the shared object.
     Embedded,
-    /// Into a file beside it, which [`write_params`] writes.
-    Sidecar,
+    /// Into a file beside it, which [`write_params`] writes; it gives this sha256 of them.
+    Sidecar([u8; 32]),
 }
 
 /// What a shared object is made of.
@@ -121,11 +121,12 @@ pub fn weights_info(weights: &[Weight]) -> Vec<u8> {
     params::Layout::new(weights).info(None)
 }
 
-/// Writes the weights as the file that a library with [`WeightPlace::Sidecar`] looks for beside itself.
+/// Writes the weights as the file that a library with [`WeightPlace::Sidecar`] looks for beside itself, and gives their
+/// sha256.
 ///
 /// # Errors
 /// When writing fails.
-pub fn write_params(weights: &[Weight], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_params(weights: &[Weight], out: &mut (impl Write + Seek)) -> io::Result<[u8; 32]> {
     params::write(&params::Layout::new(weights), weights, out)
 }
 

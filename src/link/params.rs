@@ -3,7 +3,8 @@
 //! A params file is [`PARAMS_MAGIC`], the number of bytes that follow the header as `u64`, their sha256, zeros up to
 //! [`PARAMS_HEADER_BYTES`], and then the weights, each aligned to 64 bytes.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::thread;
 
 use irc_syntax::DType;
 use serde_json::{Value, json};
@@ -94,19 +95,32 @@ pub fn read(names: &str, file: &MappedFile, start: usize) -> Result<Weights, Str
     Ok(res)
 }
 
-/// Writes a params file.
-pub fn write(layout: &Layout, weights: &[Weight], out: &mut dyn Write) -> io::Result<()> {
-    let mut header = Vec::with_capacity(PARAMS_HEADER_BYTES as usize);
+/// Writes a params file and gives the digest in its header. The header is written last: the bytes are hashed while
+/// they are written.
+pub fn write(
+    layout: &Layout,
+    weights: &[Weight],
+    out: &mut (impl Write + Seek),
+) -> io::Result<[u8; 32]> {
+    let mut header = vec![0; PARAMS_HEADER_BYTES as usize];
+    let (digest, written) = thread::scope(|scope| {
+        let digest = thread::Builder::new().spawn_scoped(scope, || layout.digest(weights));
+        let mut written = out.write_all(&header);
+        stream(layout, weights, |bytes| {
+            if written.is_ok() {
+                written = out.write_all(bytes);
+            }
+        });
+        let digest = digest.ok().and_then(|digest| digest.join().ok());
+        (digest, written)
+    });
+    written?;
+    let digest = digest.unwrap_or_else(|| layout.digest(weights));
+    header.clear();
     header.extend(PARAMS_MAGIC);
     header.extend(layout.len.to_le_bytes());
-    header.extend(layout.digest(weights));
-    header.resize(PARAMS_HEADER_BYTES as usize, 0);
+    header.extend(digest);
+    out.seek(SeekFrom::Start(0))?;
     out.write_all(&header)?;
-    let mut res = Ok(());
-    stream(layout, weights, |bytes| {
-        if res.is_ok() {
-            res = out.write_all(bytes);
-        }
-    });
-    res
+    Ok(digest)
 }

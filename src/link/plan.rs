@@ -159,7 +159,10 @@ impl Plan {
             Class::Data,
             vec![0; 8 * parts.weights.len()],
         );
-        let digest = (parts.place == WeightPlace::Sidecar).then(|| layout.digest(parts.weights));
+        let digest = match parts.place {
+            WeightPlace::Embedded => None,
+            WeightPlace::Sidecar(digest) => Some(digest),
+        };
         let info_section = plan.add(".irc.info", Class::ReadOnly, layout.info(digest));
         let names = super::params::names(parts.names, parts.weights);
         plan.add(super::NAMES_SECTION, Class::Unloaded, names.into_bytes());

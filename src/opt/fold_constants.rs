@@ -138,6 +138,10 @@ impl Fold<'_> {
         let (path, _) = value.as_call()?;
         let prim = Prim::find(&path).filter(|prim| is_foldable(*prim))?;
         let call = prim::bind(prim, value).ok()?;
+        // Weights are copied when all operands are known.
+        if !(call.operands().iter()).all(|operand| self.is_known(operand, weights)) {
+            return None;
+        }
         let mut operands = Vec::new();
         let mut bytes = 0;
         for operand in call.operands() {
@@ -157,14 +161,23 @@ impl Fold<'_> {
         (small || result.data.len() <= MAX_GROWTH * bytes).then_some(result)
     }
 
+    /// Whether an operand is no name, or that of something known.
+    fn is_known(&self, operand: &Expr, weights: &[Name]) -> bool {
+        operand.as_name().is_none_or(|name| {
+            self.known.contains_key(name)
+                || weights.contains(name)
+                || self.new_weights.contains(name)
+        })
+    }
+
     fn operand(&self, operand: &Expr, weights: &[Name]) -> Option<Value> {
+        if !self.is_known(operand, weights) {
+            return None;
+        }
         match &operand.kind {
             ExprKind::Name(name) => {
                 if let Some(tensor) = self.known.get(name) {
                     return Some(Value::Tensor(tensor.clone()));
-                }
-                if !weights.contains(name) && !self.new_weights.contains(name) {
-                    return None;
                 }
                 Some(Value::Tensor(self.weights.get(name)?.tensor()))
             }

@@ -202,8 +202,10 @@ impl Narrow<'_> {
             let value = i64::try_from(value).ok()?;
             return Some((value, value));
         }
-        let of_dtype = self.dtype(operand).and_then(range_of_dtype);
-        if known.is_some() {
+        let dtype = self.dtype(operand);
+        let of_dtype = dtype.and_then(range_of_dtype);
+        // Values are read of integers only: a large table of floats is not copied for nothing.
+        if known.is_some() || !dtype.is_some_and(DType::is_int) {
             return of_dtype;
         }
         self.constant(operand)
