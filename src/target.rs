@@ -6,6 +6,9 @@ pub const MAX_STACK_BUFFER: i64 = 16 * 1024;
 /// The attribute of modules that are built for profiles: a hook is called before and after every kernel.
 pub const PROFILE: &str = "irc.profile";
 
+/// The annotation of a parallel loop that says what a round of it is worth, in hundredths of a nanosecond.
+pub const WORK: &str = "irc.work";
+
 /// The instruction set that code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cpu {

@@ -15,6 +15,7 @@ use super::stated::{state_fact, state_facts};
 use super::suggest::closest;
 use super::types::{FuncInfo, TensorType, Type};
 use crate::shape::{Dim, Facts};
+use crate::target::WORK;
 
 /// Checks one prim_func.
 pub(super) fn check(
@@ -393,6 +394,14 @@ impl Loops<'_> {
         match path.as_str() {
             "range" | "T.serial" | "T.parallel" | "T.vectorized" | "T.unroll"
             | "T.thread_binding" => {
+                if let Some(ExprKind::Dict(items)) =
+                    iter.keyword("annotations").map(|noted| &noted.kind)
+                {
+                    let noted = items.iter().filter(|(key, _)| key.as_str() == Some(WORK));
+                    noted.for_each(|(_, work)| {
+                        self.value(work);
+                    });
+                }
                 let dtype = extents
                     .iter()
                     .map(|extent| self.value(extent))

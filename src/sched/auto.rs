@@ -21,6 +21,7 @@ use super::parallelize::{Sharing, distribute, is_long, work_of};
 use super::tile::{Scope, tile};
 use super::vectorize::{is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
 use super::winograd::winograd;
+use super::worth::note_work;
 
 /// Schedules a prim_func in block form. `weights` are the parameters that may be packed; gives how they are, so that
 /// callers pass them so. A function that is scheduled already stays as it is.
@@ -69,12 +70,15 @@ pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) 
                 at += 1;
             }
             Part::Nest(nest) => match cx.next(at, nest) {
-                Some((stmts, taken)) => {
+                Some((mut stmts, taken)) => {
+                    stmts.iter_mut().for_each(note_work);
                     body.extend(stmts.into_iter().map(|stmt| (false, stmt)));
                     at += taken;
                 }
                 None => {
-                    body.push((false, in_parallel(&originals[at], nest)));
+                    let mut stmt = in_parallel(&originals[at], nest);
+                    note_work(&mut stmt);
+                    body.push((false, stmt));
                     at += 1;
                 }
             },

@@ -1,7 +1,8 @@
 //! The automatic schedule: prim_funcs in block form become loops, vectors, tiles and kernel regions.
 //!
 //! `nest` reads block form, `build` makes text; `vectorize`, `tile` (with `packing`, `pairs` and `inside`), `winograd`,
-//! `fuse_rows`, `beside`, `bands` and `parallelize` are the primitives. Each checks its conditions whole and refuses what it does not
+//! `fuse_rows`, `beside`, `bands` and `parallelize` are the primitives; `worth` notes what
+//! parallel loops are worth. Each checks its conditions whole and refuses what it does not
 //! understand; what every one refuses stays in block form, which codegen takes as well. Tests interpret functions before
 //! and after (`tests/sched`).
 
@@ -23,6 +24,7 @@ mod tile;
 pub mod tuned;
 mod vectorize;
 mod winograd;
+pub mod worth;
 
 #[cfg(test)]
 mod tests;

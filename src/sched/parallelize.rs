@@ -10,6 +10,7 @@ use irc_syntax::{Expr, Name, Stmt};
 
 use super::build::{add, ceil_div, min, mul, parallel, region, serial, serial_from};
 use super::nest::{Loop, int_of};
+use crate::shape::Dim;
 
 /// Operations that a task should have, where a choice does not say.
 pub const GRAIN: i64 = 32 * 1024;
@@ -72,10 +73,18 @@ pub fn distribute(
     parallel(names, levels, inner)
 }
 
-/// The product of extents, unknown ones counted as 64.
+/// What an extent that nothing is known of counts as.
+pub const OPEN_EXTENT: i64 = 64;
+
+/// The product of extents; of those with symbols, what is there for one of each, and no less than [`OPEN_EXTENT`].
 pub fn work_of(loops: &[Loop]) -> i64 {
     loops.iter().fold(1i64, |work, each| {
-        work.saturating_mul(each.len().unwrap_or(64).max(1))
+        let likely = || {
+            let least = Dim::from_expr(&each.extent).ok()?.eval(&|_| Some(1));
+            Some(least?.max(OPEN_EXTENT))
+        };
+        let len = each.len().or_else(likely).unwrap_or(OPEN_EXTENT);
+        work.saturating_mul(len.max(1))
     })
 }
 

@@ -172,7 +172,9 @@ fn emit_call(f: &mut Emit<'_>) {
         f.store(zero, out, 0);
         f.store(zero, out, 8);
     });
+    f.call_void("irc_pool_enter", &[]);
     let status = f.call_i32("irc_call_run", &[desc, args, n, result, frame]);
+    f.call_void("irc_pool_leave", &[]);
     f.call_void("irc_call_end", &[frame]);
     f.if_(status, |f| {
         f.for_(n_out, |f, i| {

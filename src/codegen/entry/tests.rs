@@ -105,7 +105,8 @@ fn define_main(asm: &mut Assembler) -> Result<(), Diagnostic> {
             f.store(value, closure, 8 * i as i32);
         }
         let body = f.func_addr("irc.row", &[I64, I64, I64], &[I32]);
-        let status = f.call_i32("irc_parallel_for", &[body, closure, n]);
+        let work = f.int(i64::MAX);
+        let status = f.call_i32("irc_parallel_for", &[body, closure, n, work]);
         f.if_(status, |f| f.ret(&[status]));
         f.call_i64("memcpy", &[out, scratch, bytes]);
         f.ret_status(0);

@@ -20,6 +20,7 @@ use irc_syntax::{DType, Expr, ExprKind, Name, Span, Stmt, StmtKind};
 
 use super::walk;
 use crate::codegen::lower::{Binding, Extent, LoopExit, Lower, Promoted, Res, unsupported};
+use crate::target::WORK;
 
 /// How a loop runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +48,8 @@ pub struct Loop {
     pub step: Option<Expr>,
     /// How it runs.
     pub kind: LoopKind,
+    /// What a round of a parallel loop is worth, where that is noted.
+    pub work: Option<Expr>,
     /// Where it is written.
     pub span: Option<Span>,
 }
@@ -100,6 +103,15 @@ pub fn constant(expr: &Expr) -> Option<i64> {
     }
 }
 
+/// What the annotations of a loop say that a round is worth.
+fn noted_work(iter: &Expr) -> Option<&Expr> {
+    let ExprKind::Dict(items) = &iter.keyword("annotations")?.kind else {
+        return None;
+    };
+    let item = items.iter().find(|(key, _)| key.as_str() == Some(WORK));
+    item.map(|(_, work)| work)
+}
+
 /// Reads the loops of one `for`.
 fn read_loops(target: &Expr, iter: &Expr, span: Option<Span>, loops: &mut Vec<Loop>) -> Res<()> {
     let fault = || unsupported(span, "this loop cannot be compiled");
@@ -119,6 +131,7 @@ fn read_loops(target: &Expr, iter: &Expr, span: Option<Span>, loops: &mut Vec<Lo
                 hi: extent.clone(),
                 step: None,
                 kind,
+                work: None,
                 span,
             });
         }
@@ -137,6 +150,7 @@ fn read_loops(target: &Expr, iter: &Expr, span: Option<Span>, loops: &mut Vec<Lo
         hi: hi.clone(),
         step: step.filter(|expr| constant(expr) != Some(1)).cloned(),
         kind,
+        work: noted_work(iter).cloned(),
         span,
     });
     Ok(())

@@ -102,11 +102,19 @@ impl Lower<'_, '_> {
         let array = self.stack_array(&closure.values);
         let callee = self.asm.func_ref(id, self.b.func);
         let address = self.b.ins().func_addr(I64, callee);
+        let work = match &level.work {
+            None => self.i64(i64::MAX),
+            Some(expr) => {
+                let each = self.index(expr)?;
+                let each = self.index_value(each);
+                self.b.ins().imul(n, each)
+            }
+        };
         let status = self.call_runtime(
             "irc_parallel_for",
-            &[I64, I64, I64],
+            &[I64, I64, I64, I64],
             &[I32],
-            &[address, array, n],
+            &[address, array, n, work],
         )?;
         self.check_status(status);
         Ok(())

@@ -1,10 +1,16 @@
 //! Threads: `irc_parallel_for` splits a range into chunks that the caller and the workers of one pool claim.
 //!
-//! A job is one 64-bit ticket: its number, its chunks, the next chunk. Whoever moves the ticket on by one owns that
-//! chunk; a worker that comes late fails to move it and touches nothing. A fixed split would wait for the slowest core;
-//! claimed chunks do not. Workers spin briefly after a job, then sleep on a futex. One job runs at a time: a
-//! caller that finds the pool taken, or is itself a chunk, runs its range alone. How a range is split depends on the number of
-//! threads; what is computed does not, because chunks share nothing.
+//! A job is one 64-bit ticket: its number, and the first and the end of the chunks that are left. Whoever moves a bound
+//! owns the chunk there; a worker that comes late fails to move it and touches nothing. A fixed split would wait for the
+//! slowest core; claimed chunks do not. The caller claims from the front and workers from the back, so that on two cores
+//! much of what a loop reads was written by the same core in the loop before.
+//!
+//! One job runs at a time: a caller that finds the pool taken, or is itself a chunk, runs its range alone. How a range is
+//! split depends on the number of threads; what is computed does not, because chunks share nothing.
+//!
+//! Handing a job to a thread that spins takes less than a microsecond, to one that sleeps tens of them. So a loop that
+//! says it is worth little runs on the caller, and while all workers sleep each call first runs alone as much as waking them
+//! takes. Workers spin after a job for as long as a call is likely to bring another one, then sleep on a futex.
 //!
 //! The pool lives in a page that the kernel zeroes in a forked child, so a child starts its own. `IRC_NUM_THREADS`
 //! sets the number of threads; otherwise it is what affinity and the cgroup's quota allow.
@@ -22,21 +28,32 @@ use crate::codegen::kernel::Kernel;
 
 const PAGE: i64 = 4096;
 const MAX_WORKERS: i64 = 190;
-/// Rounds of waiting before a thread sleeps; some tens of microseconds.
+/// Rounds of waiting before a worker sleeps between calls; some tens of microseconds.
 const SPINS: i64 = 2000;
-const CHUNKS_PER_THREAD: i64 = 8;
+/// The same during a call, which is likely to bring another job.
+const CALL_SPINS: i64 = 3 * SPINS;
+const CHUNKS_PER_THREAD: i64 = 16;
+/// What a chunk is worth at the least, in the units of `irc.work`.
+const CHUNK_WORK: i64 = 1 << 16;
+/// What a loop is worth at the least that others are told of.
+const LEAST_WORK: i64 = 1 << 18;
+/// What loops of a call are worth before sleeping workers are woken for it.
+const WAKE_WORK: i64 = 1 << 22;
 
 // Offsets in the page. What is written often has a cache line of its own.
 const LOCK: i64 = 0;
 const STARTED: i32 = 8;
 const N_WORKERS: i32 = 16;
 const STOP: i64 = 24;
+const DEBT: i32 = 32;
+const ACTIVE: i64 = 40;
 const WAKE: i64 = 64;
 const SLEEPERS: i64 = 68;
 const TICKET: i64 = 128;
 const BODY: i32 = 192;
 const CLOSURE: i32 = 200;
 const COUNT: i32 = 208;
+const CHUNKS: i32 = 216;
 const DONE: i64 = 256;
 const WAITER: i64 = 260;
 const STATUS: i64 = 320;
@@ -78,7 +95,7 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
         asm,
         "irc_parallel_for",
         Linkage::Local,
-        &[I64, I64, I64],
+        &[I64, I64, I64, I64],
         &[I32],
         emit_parallel_for,
     )?;
@@ -86,11 +103,22 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
         asm,
         "irc_pool_run",
         Linkage::Local,
-        &[I64, I64, I64, I64],
+        &[I64, I64, I64, I64, I64],
         &[I32],
         emit_run,
     )?;
-    func(asm, "irc_pool_work", Linkage::Local, &[I64], &[], emit_work)?;
+    func(asm, "irc_pool_work", Linkage::Local, &[I64], &[], |f| {
+        emit_work(f, End::Front)
+    })?;
+    func(asm, "irc_pool_help", Linkage::Local, &[I64], &[], |f| {
+        emit_work(f, End::Back)
+    })?;
+    func(asm, "irc_pool_enter", Linkage::Local, &[], &[], |f| {
+        emit_active(f, 1)
+    })?;
+    func(asm, "irc_pool_leave", Linkage::Local, &[], &[], |f| {
+        emit_active(f, -1)
+    })?;
     func(
         asm,
         "irc_pool_worker",
@@ -156,30 +184,50 @@ fn futex(f: &mut Emit<'_>, at: Value, wait_for: Option<Value>) {
     f.call_addr(callee, &[number, at, op, value, null], &[I64]);
 }
 
-/// `irc_parallel_for(body, closure, n) -> status`
+/// `irc_pool_enter()` and `irc_pool_leave()`: a call begins or ends.
+fn emit_active(f: &mut Emit<'_>, by: i32) {
+    let state = state_addr(f);
+    let page = f.load(state, state::POOL);
+    let has_page = f.is_set(page);
+    f.if_(has_page, |f| {
+        if by > 0 {
+            let none = f.int(0);
+            f.store(none, page, DEBT);
+        }
+        let (active, by) = (field(f, page, ACTIVE), f.int32(by));
+        f.atomic(AtomicRmwOp::Add, active, by);
+    });
+}
+
+/// `irc_parallel_for(body, closure, n, work) -> status`
 fn emit_parallel_for(f: &mut Emit<'_>) {
-    let (body, closure, n) = (f.param(0), f.param(1), f.param(2));
+    let (body, closure, n, work) = (f.param(0), f.param(1), f.param(2), f.param(3));
     let nothing = f.cmp_int(IntCC::SignedLessThanOrEqual, n, 0);
     f.if_(nothing, |f| f.ret_status(0));
     let state = state_addr(f);
     let page = f.load(state, state::POOL);
     let several = f.cmp_int(IntCC::SignedGreaterThan, n, 1);
     let has_page = f.is_set(page);
+    let worth = f.cmp_int(IntCC::SignedGreaterThanOrEqual, work, LEAST_WORK);
     let usable = f.both(several, has_page);
+    let usable = f.both(usable, worth);
     f.if_(usable, |f| {
         let lock = field(f, page, LOCK);
         let (free, taken) = (f.int32(0), f.int32(1));
         let old = f.compare_exchange(lock, free, taken);
         let ours = f.is_zero(old);
         f.if_(ours, |f| {
-            let started = f.load(page, STARTED);
-            let fresh = f.is_zero(started);
-            f.if_(fresh, |f| f.call_void("irc_pool_start", &[page]));
-            let n_workers = f.load(page, N_WORKERS);
-            let shared = f.is_set(n_workers);
-            f.if_(shared, |f| {
-                let status = f.call_i32("irc_pool_run", &[page, body, closure, n]);
-                f.ret(&[status]);
+            let awake = emit_is_awake(f, page, work);
+            f.if_(awake, |f| {
+                let started = f.load(page, STARTED);
+                let fresh = f.is_zero(started);
+                f.if_(fresh, |f| f.call_void("irc_pool_start", &[page]));
+                let n_workers = f.load(page, N_WORKERS);
+                let shared = f.is_set(n_workers);
+                f.if_(shared, |f| {
+                    let status = f.call_i32("irc_pool_run", &[page, body, closure, n, work]);
+                    f.ret(&[status]);
+                });
             });
             f.atomic_store(free, lock);
         });
@@ -189,9 +237,29 @@ fn emit_parallel_for(f: &mut Emit<'_>) {
     f.ret(&[status]);
 }
 
-/// `irc_pool_run(page, body, closure, n) -> status`, with the lock held, which it gives back.
+/// Whether some worker is awake, or the loops of this call are worth waking them; with the lock held.
+fn emit_is_awake(f: &mut Emit<'_>, page: Value, work: Value) -> Value {
+    let sleepers_at = field(f, page, SLEEPERS);
+    let sleepers = f.atomic_load(I32, sleepers_at);
+    let (sleepers, n_workers) = (f.wide(sleepers), f.load(page, N_WORKERS));
+    let any = f.cmp(IntCC::SignedLessThan, sleepers, n_workers);
+    let any = f.var(any);
+    let none = f.get(any);
+    let none = f.is_zero(none);
+    f.if_(none, |f| {
+        let most = f.int(WAKE_WORK);
+        let (debt, more) = (f.load(page, DEBT), f.min(work, most));
+        let debt = f.add(debt, more);
+        f.store(debt, page, DEBT);
+        let due = f.cmp_int(IntCC::SignedGreaterThanOrEqual, debt, WAKE_WORK);
+        f.set(any, due);
+    });
+    f.get(any)
+}
+
+/// `irc_pool_run(page, body, closure, n, work) -> status`, with the lock held, which it gives back.
 fn emit_run(f: &mut Emit<'_>) {
-    let (page, n) = (f.param(0), f.param(3));
+    let (page, n, work) = (f.param(0), f.param(3), f.param(4));
     let (body, closure) = (f.param(1), f.param(2));
     let zero32 = f.int32(0);
     f.store(body, page, BODY);
@@ -203,13 +271,18 @@ fn emit_run(f: &mut Emit<'_>) {
     let n_workers = f.load(page, N_WORKERS);
     let n_threads = f.offset(n_workers, 1);
     let most = f.scale(n_threads, CHUNKS_PER_THREAD);
+    let size = f.int(CHUNK_WORK);
+    let worth = f.div(work, size);
+    let worth = f.max(worth, n_threads);
+    let most = f.min(most, worth);
     let n_chunks = f.min(n, most);
+    f.store(n_chunks, page, CHUNKS);
     let ticket_at = field(f, page, TICKET);
     let old = f.atomic_load(I64, ticket_at);
     let number = f.shr(old, 32);
     let number = f.offset(number, 1);
-    let (number, chunks) = (f.shl(number, 32), f.shl(n_chunks, 16));
-    let ticket = f.or(number, chunks);
+    let (number, end) = (f.shl(number, 32), f.shl(n_chunks, 16));
+    let ticket = f.or(number, end);
     // From here on workers may claim chunks.
     f.atomic_store(ticket, ticket_at);
     let (wake, sleepers_at) = (field(f, page, WAKE), field(f, page, SLEEPERS));
@@ -260,8 +333,15 @@ fn emit_wait(f: &mut Emit<'_>, page: Value, n_chunks: Value) {
     );
 }
 
-/// `irc_pool_work(page)`: claims chunks until there are none.
-fn emit_work(f: &mut Emit<'_>) {
+/// Where a thread claims chunks.
+#[derive(Clone, Copy)]
+enum End {
+    Front,
+    Back,
+}
+
+/// `irc_pool_work(page)` and `irc_pool_help(page)`: claims chunks until there are none.
+fn emit_work(f: &mut Emit<'_>, from: End) {
     let page = f.param(0);
     let ticket_at = field(f, page, TICKET);
     let first = f.int(1);
@@ -271,9 +351,9 @@ fn emit_work(f: &mut Emit<'_>) {
         |f| {
             let ticket = f.atomic_load(I64, ticket_at);
             let next = f.and(ticket, 0xffff);
-            let chunks = f.shr(ticket, 16);
-            let chunks = f.and(chunks, 0xffff);
-            let is_open = f.cmp(IntCC::UnsignedLessThan, next, chunks);
+            let end = f.shr(ticket, 16);
+            let end = f.and(end, 0xffff);
+            let is_open = f.cmp(IntCC::UnsignedLessThan, next, end);
             f.if_else(
                 is_open,
                 |f| {
@@ -281,11 +361,15 @@ fn emit_work(f: &mut Emit<'_>) {
                     let body = f.load(page, BODY);
                     let closure = f.load(page, CLOSURE);
                     let n = f.load(page, COUNT);
-                    let moved = f.offset(ticket, 1);
+                    let chunks = f.load(page, CHUNKS);
+                    let (moved, mine) = match from {
+                        End::Front => (f.offset(ticket, 1), next),
+                        End::Back => (f.offset(ticket, -(1 << 16)), f.offset(end, -1)),
+                    };
                     let seen = f.compare_exchange(ticket_at, ticket, moved);
                     let ours = f.cmp(IntCC::Equal, seen, ticket);
                     f.if_(ours, |f| {
-                        emit_chunk(f, page, (body, closure), (n, next, chunks))
+                        emit_chunk(f, page, (body, closure), (n, mine, chunks))
                     });
                 },
                 |f| {
@@ -348,14 +432,14 @@ fn emit_keep_error(f: &mut Emit<'_>, page: Value) {
 fn emit_worker(f: &mut Emit<'_>) {
     let page = f.param(0);
     let (wake, stop) = (field(f, page, WAKE), field(f, page, STOP));
-    let sleepers = field(f, page, SLEEPERS);
+    let (sleepers, active) = (field(f, page, SLEEPERS), field(f, page, ACTIVE));
     let alive = f.int(1);
     let alive = f.var(alive);
     f.while_(
         |f| f.get(alive),
         |f| {
             let seen = f.atomic_load(I32, wake);
-            f.call_void("irc_pool_work", &[page]);
+            f.call_void("irc_pool_help", &[page]);
             let zero = f.int(0);
             let spins = f.var(zero);
             f.while_(
@@ -363,7 +447,11 @@ fn emit_worker(f: &mut Emit<'_>) {
                     let now = f.atomic_load(I32, wake);
                     let same = f.cmp(IntCC::Equal, now, seen);
                     let count = f.get(spins);
-                    let patient = f.cmp_int(IntCC::SignedLessThan, count, SPINS);
+                    let active = f.atomic_load(I32, active);
+                    let active = f.is_set(active);
+                    let (long, short) = (f.int(CALL_SPINS), f.int(SPINS));
+                    let most = f.select(active, long, short);
+                    let patient = f.cmp(IntCC::SignedLessThan, count, most);
                     f.both(same, patient)
                 },
                 |f| {
