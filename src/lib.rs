@@ -6,6 +6,7 @@ pub use irc_syntax as syntax;
 pub mod check;
 pub mod cli;
 pub mod codegen;
+pub mod diff;
 pub mod driver;
 pub mod interp;
 pub mod library;

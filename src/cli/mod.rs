@@ -8,9 +8,11 @@ pub mod build;
 pub mod check;
 mod compare;
 pub mod data;
+pub mod diff;
 pub mod explain;
 mod fault;
 pub mod fmt;
+mod git_setup;
 pub mod import;
 pub mod info;
 pub mod inputs;
@@ -83,6 +85,10 @@ enum Verb {
     Build(build::Args),
     /// Call a function of a program
     Run(run::Args),
+    /// Say what differs between two programs, or two files of weights
+    Diff(diff::Args),
+    /// Tell git to show models as `irc diff` does
+    GitSetup(git_setup::Args),
     /// Measure how long calls of a program take
     Bench(bench::Args),
     /// Search what the schedule decides, by measuring on this machine
@@ -132,6 +138,8 @@ fn run(cli: Cli) -> Exit {
         Verb::Opt(args) => opt::run(args, &mut session),
         Verb::Build(args) => build::run(args, &mut session),
         Verb::Run(args) => run::run(args, &mut session),
+        Verb::Diff(args) => diff::run(args, &mut session),
+        Verb::GitSetup(args) => git_setup::run(args, &mut session),
         Verb::Bench(args) => bench::run(args, &mut session),
         Verb::Tune(args) => tune::run(args, &mut session),
         Verb::List(args) => list::run(args, &mut session),

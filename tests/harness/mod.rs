@@ -4,6 +4,7 @@ mod carets;
 mod check;
 mod cli;
 mod debug;
+mod diff;
 mod editors;
 mod examples;
 mod hostile;
@@ -31,7 +32,7 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 12] = [
+const KINDS: [(&str, &str, Runner); 13] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
@@ -44,6 +45,7 @@ const KINDS: [(&str, &str, Runner); 12] = [
     ("kernel", "vir", kernel::run),
     ("std", "ir", examples::run),
     ("cli", "cmd", cli::run),
+    ("diff", "diff", diff::run),
 ];
 
 /// The folder of the repository.
@@ -100,6 +102,7 @@ pub fn trials() -> Vec<Trial> {
         }
     }
     trials.extend(debug::trials());
+    trials.extend(diff::trials());
     trials.extend(editors::trials());
     trials.extend(hostile::trials());
     trials.extend(image::trials());

@@ -67,7 +67,7 @@ impl Case {
 }
 
 /// The keys of directives; other comments at the head of a section are its text.
-const KEYS: [&str; 5] = ["passes", "model", "sizes", "cpu", "exact"];
+const KEYS: [&str; 6] = ["passes", "model", "sizes", "cpu", "exact", "ignore"];
 
 fn directive(line: &str) -> Option<(String, String)> {
     let (key, value) = line.strip_prefix("# ")?.split_once(": ")?;
