@@ -140,20 +140,39 @@ pub fn exp(b: &mut Builder, x: Reg) -> Reg {
 
 /// `1 / (1 + exp(-x))`
 pub fn sigmoid(b: &mut Builder, x: Reg) -> Reg {
-    // exp(-|x|) does not overflow, and keeps its accuracy where the result is tiny.
-    let size = abs(b, x);
-    let minus = negate(b, size);
-    let minus = at_least(b, minus, -104.5);
-    let (n, q) = exp_parts(b, minus, None);
-    let small = scale(b, n, q);
-    let (zero, one) = (b.f32(0.0), b.f32(1.0));
-    let sum = b.bin(BinOp::Add, small, one);
-    let part = b.bin(BinOp::Div, small, sum);
-    // t / (1 + t) = t - t · t / (1 + t) forgives the rounding of 1 + t.
-    let below = b.fnma(small, part, small);
-    let above = b.bin(BinOp::Sub, one, part);
-    let negative = b.cmp(CmpOp::Lt, x, zero);
-    b.select(negative, below, above)
+    // Below the result is 0, above it is 1 anyway.
+    let x = at_most(b, x, 45.0);
+    let x = at_least(b, x, -104.5);
+    // exp(-x) = 2⁻ⁿ (1 - q)
+    let log2_e = b.f32(LOG2_E);
+    let scaled = b.bin(BinOp::Mul, x, log2_e);
+    let n = b.un(UnOp::Round, scaled);
+    let (high, rest) = (b.f32(LN2_HIGH), b.f32(LN2_LOW));
+    let r = b.fnma(n, high, x);
+    let r = b.fnma(n, rest, r);
+    let square = b.bin(BinOp::Mul, r, r);
+    let mut coefficients = EXP;
+    coefficients
+        .iter_mut()
+        .skip(1)
+        .step_by(2)
+        .for_each(|odd| *odd = -*odd);
+    let p = by_pairs(b, r, square, &coefficients);
+    let q = b.fnma(square, p, r);
+    // With 2⁻⁶⁰ above and below no power of two leaves the normal numbers, so that only the quotient does where it has to.
+    let exponents = b.i32(127 - 60);
+    let n = b.un(UnOp::ToInt, n);
+    let (biased, by) = (b.bin(BinOp::Sub, exponents, n), b.i32(23));
+    let bits = b.bin(BinOp::Shl, biased, by);
+    let power = b.cast(Ty::F32, bits);
+    let one = b.f32(f32::from_bits((127 - 60) << 23));
+    // 2⁻⁶⁰ + 2⁻ⁿ⁻⁶⁰ is exact in the middle; what it loses outside goes to the smaller term.
+    let sum = b.bin(BinOp::Add, power, one);
+    let kept = b.bin(BinOp::Sub, sum, power);
+    let lost = b.bin(BinOp::Sub, one, kept);
+    let rest = b.fnma(power, q, lost);
+    let sum = b.bin(BinOp::Add, sum, rest);
+    b.bin(BinOp::Div, one, sum)
 }
 
 /// `(tanh(x) / x - 1) / x²` over x², for |x| ≤ 0.63.
