@@ -9,13 +9,12 @@
 //! Every step groups by a hash and takes a group once, so time grows with the number of operators, not its square.
 //! Hashes are of fixed keys: the same texts are matched alike everywhere.
 
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
 
 use irc_syntax::Name;
 
-use super::graph::{Attr, Const, Graph, Value};
+use super::graph::{Graph, Value};
+use super::hashes::{Hashes, mix, use_of};
 
 /// The partners of nodes, both ways.
 pub(super) struct Matching {
@@ -58,6 +57,7 @@ pub(super) fn match_graphs(
             to_b: vec![None; a.nodes.len()],
             to_a: vec![None; b.nodes.len()],
         },
+        takes_any: false,
     };
     matcher.run();
     matcher.found
@@ -74,183 +74,28 @@ pub(super) fn content(graph: &Graph<'_>, funcs: &Contents) -> u64 {
     mix(&all)
 }
 
-fn mix(parts: &[u64]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    parts.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn const_hash(value: &Const) -> u64 {
-    let tensor = &value.tensor;
-    hash_of(&(
-        tensor.dtype.name(),
-        &tensor.shape,
-        &*tensor.data,
-        &tensor.strings,
-    ))
-}
-
-/// Hashes of the nodes of one side.
-struct Hashes {
-    /// The operator alone.
-    op: Vec<u64>,
-    /// Operator, attributes, functions called, kind of block.
-    base: Vec<u64>,
-    /// `base` with the parameters taken; `None` where none is.
-    local: Vec<Option<u64>>,
-    /// The operator with the parameters taken.
-    weights: Vec<Option<u64>>,
-    names: Vec<u64>,
-    down: Vec<u64>,
-    up: Vec<u64>,
-}
-
-impl Hashes {
-    fn new(graph: &Graph<'_>, funcs: &Contents, leaf: &dyn Fn(usize) -> u64) -> Self {
-        let n = graph.nodes.len();
-        let consts: Vec<u64> = graph.consts.iter().map(const_hash).collect();
-        let mut res = Self {
-            op: Vec::with_capacity(n),
-            base: Vec::with_capacity(n),
-            local: Vec::with_capacity(n),
-            weights: Vec::with_capacity(n),
-            names: graph
-                .nodes
-                .iter()
-                .map(|node| hash_of(&node.names))
-                .collect(),
-            down: Vec::with_capacity(n),
-            up: vec![0; n],
-        };
-        let mut own = Vec::with_capacity(n);
-        for node in &graph.nodes {
-            let label = graph
-                .regions
-                .get(node.region)
-                .map_or("", |region| &region.label);
-            let op = hash_of(&node.op);
-            let mut base = vec![op, hash_of(label)];
-            for (key, attr) in &node.attrs {
-                base.push(hash_of(key));
-                base.push(attr_hash(attr, funcs));
-            }
-            let base = mix(&base);
-            let (mut params, mut weights) = (Vec::new(), Vec::new());
-            let mut down = Vec::with_capacity(node.operands.len() + 1);
-            for (at, operand) in node.operands.iter().enumerate() {
-                let key = if node.commutes && at < 2 {
-                    0
-                } else {
-                    hash_of(&operand.key)
-                };
-                let value = match &operand.value {
-                    Value::Node(of, out) => {
-                        mix(&[res.down.get(*of).copied().unwrap_or(0), *out as u64])
-                    }
-                    Value::Param(of, out) => {
-                        let value = mix(&[leaf(*of), *out as u64, 7]);
-                        params.push(mix(&[key, value]));
-                        if *of >= graph.n_inputs {
-                            weights.push(mix(&[key, value]));
-                        }
-                        value
-                    }
-                    Value::Const(of) => consts.get(*of).copied().unwrap_or(0),
-                    Value::Literal(text) => hash_of(text),
-                };
-                down.push(mix(&[key, value]));
-            }
-            if node.commutes {
-                let n_first = down.len().min(2);
-                if let Some(first) = down.get_mut(..n_first) {
-                    first.sort_unstable();
-                }
-                params.sort_unstable();
-                weights.sort_unstable();
-            }
-            down.push(base);
-            res.op.push(op);
-            res.base.push(base);
-            res.down.push(mix(&down));
-            let with = |first: u64| {
-                let mut parts = params.clone();
-                parts.push(first);
-                (!params.is_empty()).then(|| mix(&parts))
-            };
-            // What an operator reads of the inputs is above it, as other operators are; weights are its own.
-            weights.push(base);
-            own.push(mix(&weights));
-            res.local.push(with(base));
-            res.weights.push(with(op));
-        }
-        for at in (0..n).rev() {
-            let users = graph.users.get(at).map_or(&[][..], Vec::as_slice);
-            let mut parts: Vec<u64> = users
-                .iter()
-                .map(|&(user, operand)| {
-                    let (key, out) = use_of(graph, user, operand);
-                    mix(&[res.up.get(user).copied().unwrap_or(0), key, out])
-                })
-                .collect();
-            parts.sort_unstable();
-            parts.push(own[at]);
-            let node = &graph.nodes[at];
-            for operand in &node.operands {
-                if let Value::Const(of) = operand.value {
-                    parts.push(consts.get(of).copied().unwrap_or(0));
-                }
-            }
-            res.up[at] = mix(&parts);
-        }
-        res
-    }
-}
-
-/// How a user takes a value: hashes of the argument and of the member.
-fn use_of(graph: &Graph<'_>, user: usize, operand: usize) -> (u64, u64) {
-    let Some(node) = graph.nodes.get(user) else {
-        return (0, 0);
-    };
-    let Some(taken) = node.operands.get(operand) else {
-        return (0, 0);
-    };
-    let key = if node.commutes && operand < 2 {
-        0
-    } else {
-        hash_of(&taken.key)
-    };
-    let out = match taken.value {
-        Value::Node(_, out) | Value::Param(_, out) => out as u64,
-        Value::Const(_) | Value::Literal(_) => 0,
-    };
-    (key, out)
-}
-
-fn attr_hash(attr: &Attr, funcs: &Contents) -> u64 {
-    match attr {
-        Attr::Text(text) => hash_of(text),
-        Attr::Func(name) => funcs.get(name).copied().unwrap_or_else(|| hash_of(name)),
-    }
-}
-
 /// Nodes of both sides that may be matched with one another.
 type Candidates = (Vec<usize>, Vec<usize>);
 
 /// How much alike two nodes must be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Likeness {
+    /// What they compute and how it is used.
+    Twin,
     /// Operator, attributes and names.
     Named,
     /// Operator and attributes.
     Exact,
     /// The operator.
     Kind,
+}
+
+/// A node, and how it takes or is taken: hashes of the argument and of the member.
+type Neighbour = (usize, (u64, u64));
+
+/// What a node computes and how it is used.
+fn twin(side: &Hashes, at: usize) -> Option<u64> {
+    Some(mix(&[side.down[at], side.up[at]]))
 }
 
 struct Matcher<'g, 'm> {
@@ -260,23 +105,33 @@ struct Matcher<'g, 'm> {
     b: &'g Graph<'m>,
     leaves: &'g Leaves,
     found: Matching,
+    /// Whether neighbours that nothing tells apart are matched in order.
+    takes_any: bool,
 }
 
 impl Matcher<'_, '_> {
     fn run(&mut self) {
-        self.by_key(|side, at| Some(mix(&[side.down[at], side.up[at], side.names[at]])));
-        self.by_key(|side, at| Some(mix(&[side.down[at], side.up[at]])));
-        self.by_key(|side, at| Some(mix(&[side.down[at], side.names[at]])));
-        self.by_key(|side, at| Some(mix(&[side.up[at], side.names[at]])));
-        self.by_key(|side, at| Some(side.down[at]));
-        self.by_key(|side, at| Some(side.up[at]));
+        let named = |key: u64, side: &Hashes, at: usize| Some(mix(&[key, side.names[at]]));
+        self.by_unique_key(|side, at| named(mix(&[side.down[at], side.up[at]]), side, at));
+        self.by_unique_key(twin);
+        self.by_seeds(twin, Likeness::Twin);
+        self.by_unique_key(|side, at| named(side.down[at], side, at));
+        self.by_unique_key(|side, at| named(side.up[at], side, at));
+        self.by_unique_key(|side, at| Some(side.down[at]));
+        self.by_unique_key(|side, at| Some(side.up[at]));
         self.match_results();
         self.propagate(Likeness::Named);
         self.by_unique_key(|side, at| side.local[at]);
         self.propagate(Likeness::Exact);
         self.by_unique_key(|side, at| side.weights[at]);
         self.propagate(Likeness::Kind);
-        self.by_unique_key(|side, at| Some(mix(&[side.op[at], side.names[at]])));
+        self.by_unique_key(|side, at| named(side.op[at], side, at));
+        self.propagate(Likeness::Kind);
+        // What is left has several partners that structure does not tell apart; one choice settles its neighbours.
+        self.by_seeds(|side, at| Some(side.down[at]), Likeness::Exact);
+        self.by_seeds(|side, at| Some(side.up[at]), Likeness::Exact);
+        self.by_seeds(|side, at| side.local[at], Likeness::Exact);
+        self.takes_any = true;
         self.propagate(Likeness::Kind);
         self.match_replaced();
     }
@@ -292,31 +147,32 @@ impl Matcher<'_, '_> {
 
     /// The free nodes of both sides by a key, in order.
     fn groups(&self, key: impl Fn(&Hashes, usize) -> Option<u64>) -> Vec<Candidates> {
-        let mut at: HashMap<u64, usize> = HashMap::new();
+        let free = |list: &[Option<usize>]| -> Vec<usize> {
+            (0..list.len()).filter(|&at| list[at].is_none()).collect()
+        };
+        self.grouped(&free(&self.found.to_b), &free(&self.found.to_a), key)
+    }
+
+    /// Nodes of both sides by a key, in the order of the first side.
+    fn grouped(
+        &self,
+        a: &[usize],
+        b: &[usize],
+        key: impl Fn(&Hashes, usize) -> Option<u64>,
+    ) -> Vec<Candidates> {
+        let mut place: HashMap<u64, usize> = HashMap::new();
         let mut groups: Vec<Candidates> = Vec::new();
-        for (node, _) in self
-            .found
-            .to_b
-            .iter()
-            .enumerate()
-            .filter(|(_, to)| to.is_none())
-        {
+        for &node in a {
             if let Some(key) = key(&self.left, node) {
-                let group = *at.entry(key).or_insert_with(|| {
+                let group = *place.entry(key).or_insert_with(|| {
                     groups.push(Default::default());
                     groups.len() - 1
                 });
                 groups[group].0.push(node);
             }
         }
-        for (node, _) in self
-            .found
-            .to_a
-            .iter()
-            .enumerate()
-            .filter(|(_, to)| to.is_none())
-        {
-            if let Some(group) = key(&self.right, node).and_then(|key| at.get(&key)) {
+        for &node in b {
+            if let Some(group) = key(&self.right, node).and_then(|key| place.get(&key)) {
                 groups[*group].1.push(node);
             }
         }
@@ -324,57 +180,49 @@ impl Matcher<'_, '_> {
         groups
     }
 
-    /// Matches nodes of the same key: those of the same names first, the others in order.
-    fn by_key(&mut self, key: impl Fn(&Hashes, usize) -> Option<u64>) {
-        for (a, b) in self.groups(key) {
-            self.match_group(&a, &b);
-        }
-    }
-
-    /// Matches nodes where both sides have as many of the key.
+    /// Matches nodes that are the only ones of a key.
     fn by_unique_key(&mut self, key: impl Fn(&Hashes, usize) -> Option<u64>) {
         for (a, b) in self.groups(key) {
-            if a.len() == b.len() {
-                self.match_group(&a, &b);
+            if let ([a], [b]) = (a.as_slice(), b.as_slice()) {
+                self.add(*a, *b);
             }
         }
     }
 
-    fn match_group(&mut self, a: &[usize], b: &[usize]) {
-        if let ([a], [b]) = (a, b) {
-            return self.add(*a, *b);
-        }
-        let mut by_name: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for &node in b.iter().rev() {
-            by_name
-                .entry(self.right.names[node])
-                .or_default()
-                .push(node);
-        }
-        let mut rest = Vec::new();
-        for &node in a {
-            match by_name.get_mut(&self.left.names[node]).and_then(Vec::pop) {
-                Some(partner) => self.add(node, partner),
-                None => rest.push(node),
+    /// Matches nodes of which several have a key: those of one name first, the others in order, and after each what
+    /// stands around it.
+    fn by_seeds(&mut self, key: impl Fn(&Hashes, usize) -> Option<u64>, likeness: Likeness) {
+        for (a, b) in self.groups(key) {
+            for (a, b) in self.grouped(&a, &b, |side, at| Some(side.names[at])) {
+                self.seed(&a, &b, likeness);
             }
+            self.seed(&a, &b, likeness);
         }
-        let others: Vec<usize> = b
-            .iter()
-            .copied()
-            .filter(|&node| self.found.to_a[node].is_none())
-            .collect();
-        for (node, partner) in rest.into_iter().zip(others) {
+    }
+
+    fn seed(&mut self, a: &[usize], b: &[usize], likeness: Likeness) {
+        let mut partners = b.iter().copied().peekable();
+        for &node in a {
+            if self.found.to_b[node].is_some() {
+                continue;
+            }
+            while partners
+                .next_if(|&partner| self.found.to_a[partner].is_some())
+                .is_some()
+            {}
+            let Some(partner) = partners.next() else {
+                return;
+            };
             self.add(node, partner);
+            self.follow(VecDeque::from([(node, partner)]), likeness);
         }
     }
 
     /// What the functions return are the same statement, whatever it takes.
     fn match_results(&mut self) {
         let find = |graph: &Graph<'_>| {
-            graph
-                .nodes
-                .iter()
-                .position(|node| node.op == "return" && node.region == 0)
+            let is_it = |node: &super::graph::Node<'_>| node.op == "return" && node.region == 0;
+            graph.nodes.iter().position(is_it)
         };
         if let (Some(a), Some(b)) = (find(self.a), find(self.b))
             && self.is_free(a, b)
@@ -383,7 +231,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Goes from matched nodes and parameters to what they take and who takes them.
+    /// Goes from all that is matched, parameters first, to what it takes and who takes it.
     fn propagate(&mut self, likeness: Likeness) {
         let (a, b, leaves) = (self.a, self.b, self.leaves);
         let mut queue = VecDeque::new();
@@ -396,32 +244,39 @@ impl Matcher<'_, '_> {
         }
         let matched = self.found.to_b.iter().enumerate();
         queue.extend(matched.filter_map(|(a, b)| b.map(|b| (a, b))));
+        self.follow(queue, likeness);
+    }
+
+    fn follow(&mut self, mut queue: VecDeque<(usize, usize)>, likeness: Likeness) {
+        let (a, b) = (self.a, self.b);
         while let Some((x, y)) = queue.pop_front() {
-            let (from, to) = (&a.nodes[x].operands, &b.nodes[y].operands);
-            let keys: HashMap<&str, usize> = if from.len() > 2 || to.len() > 2 {
-                to.iter()
-                    .enumerate()
-                    .map(|(at, operand)| (operand.key.as_str(), at))
-                    .collect()
-            } else {
-                HashMap::new()
-            };
-            for (at, operand) in from.iter().enumerate() {
-                let same = match to.get(at) {
-                    Some(other) if other.key == operand.key => Some(other),
-                    _ => keys.get(operand.key.as_str()).and_then(|at| to.get(*at)),
-                };
-                if let (Value::Node(x, out), Some(Value::Node(y, other))) =
-                    (&operand.value, same.map(|same| &same.value))
-                    && out == other
-                    && self.is_free(*x, *y)
-                    && self.are_alike(*x, *y, likeness)
-                {
-                    self.add(*x, *y);
-                    queue.push_back((*x, *y));
-                }
-            }
+            self.match_operands(x, y, likeness, &mut queue);
             self.match_users(&a.users[x], &b.users[y], likeness, &mut queue);
+        }
+    }
+
+    fn match_operands(
+        &mut self,
+        x: usize,
+        y: usize,
+        likeness: Likeness,
+        queue: &mut VecDeque<(usize, usize)>,
+    ) {
+        let (a, b) = (self.a, self.b);
+        let free = |graph: &Graph<'_>, at: usize, matched: &[Option<usize>]| {
+            let operands = graph.nodes[at].operands.iter().enumerate();
+            let of = operands.filter_map(|(operand, taken)| match taken.value {
+                Value::Node(of, _) if matched[of].is_none() => {
+                    Some((of, use_of(graph, at, operand)))
+                }
+                _ => None,
+            });
+            of.collect::<Vec<_>>()
+        };
+        let from = free(a, x, &self.found.to_b);
+        if !from.is_empty() {
+            let to = free(b, y, &self.found.to_a);
+            self.match_alike(from, to, likeness, queue);
         }
     }
 
@@ -432,50 +287,92 @@ impl Matcher<'_, '_> {
         likeness: Likeness,
         queue: &mut VecDeque<(usize, usize)>,
     ) {
+        let free = |graph: &Graph<'_>, users: &[(usize, usize)], matched: &[Option<usize>]| {
+            let free = users.iter().filter(|(user, _)| matched[*user].is_none());
+            free.map(|&(user, operand)| (user, use_of(graph, user, operand)))
+                .collect::<Vec<_>>()
+        };
+        let from = free(self.a, a, &self.found.to_b);
+        if !from.is_empty() {
+            let to = free(self.b, b, &self.found.to_a);
+            self.match_alike(from, to, likeness, queue);
+        }
+    }
+
+    /// Matches neighbours that are taken alike and are alike: where there are several, those that compute the same, are
+    /// used alike, or have one name; what is then left waits until the end.
+    fn match_alike(
+        &mut self,
+        from: Vec<Neighbour>,
+        to: Vec<Neighbour>,
+        likeness: Likeness,
+        queue: &mut VecDeque<(usize, usize)>,
+    ) {
         let mut groups: BTreeMap<(u64, u64, u64), Candidates> = BTreeMap::new();
-        for &(user, operand) in a {
-            if self.found.to_b[user].is_none() {
-                let (key, out) = use_of(self.a, user, operand);
-                let kind = self.kind(&self.left, user, likeness);
-                groups.entry((key, out, kind)).or_default().0.push(user);
+        for (node, (key, out)) in from {
+            let kind = self.kind(&self.left, node, likeness);
+            groups.entry((key, out, kind)).or_default().0.push(node);
+        }
+        for (node, (key, out)) in to {
+            let kind = self.kind(&self.right, node, likeness);
+            if let Some(group) = groups.get_mut(&(key, out, kind)) {
+                group.1.push(node);
             }
         }
-        if groups.is_empty() {
-            return;
-        }
-        for &(user, operand) in b {
-            if self.found.to_a[user].is_none() {
-                let (key, out) = use_of(self.b, user, operand);
-                let kind = self.kind(&self.right, user, likeness);
-                if let Some(group) = groups.get_mut(&(key, out, kind)) {
-                    group.1.push(user);
-                }
-            }
-        }
-        for (a, b) in groups.into_values() {
-            if b.is_empty() || (a.len() != b.len() && likeness != Likeness::Named) {
+        for (mut a, mut b) in groups.into_values() {
+            // Both operands may be one value.
+            a.dedup();
+            b.dedup();
+            if b.is_empty() {
                 continue;
             }
-            for (&a, &b) in a.iter().zip(&b) {
-                if self.is_free(a, b) && self.are_alike(a, b, likeness) {
-                    self.add(a, b);
-                    queue.push_back((a, b));
+            let finer: [fn(&Hashes, usize) -> Option<u64>; 5] = [
+                |_, _| Some(0),
+                twin,
+                |side, at| Some(side.down[at]),
+                |side, at| Some(side.up[at]),
+                |side, at| Some(side.names[at]),
+            ];
+            for key in finer {
+                for (a, b) in self.grouped(&a, &b, key) {
+                    if let ([a], [b]) = (a.as_slice(), b.as_slice()) {
+                        self.add_alike(*a, *b, likeness, queue);
+                    }
+                }
+                a.retain(|&node| self.found.to_b[node].is_none());
+                b.retain(|&node| self.found.to_a[node].is_none());
+                if a.is_empty() || b.is_empty() {
+                    break;
                 }
             }
+            if self.takes_any {
+                for (&a, &b) in a.iter().zip(&b) {
+                    self.add_alike(a, b, likeness, queue);
+                }
+            }
+        }
+    }
+
+    fn add_alike(
+        &mut self,
+        a: usize,
+        b: usize,
+        likeness: Likeness,
+        queue: &mut VecDeque<(usize, usize)>,
+    ) {
+        if self.is_free(a, b) && (likeness != Likeness::Named || self.weights_agree(a, b)) {
+            self.add(a, b);
+            queue.push_back((a, b));
         }
     }
 
     fn kind(&self, side: &Hashes, at: usize, likeness: Likeness) -> u64 {
         match likeness {
+            Likeness::Twin => mix(&[side.down[at], side.up[at]]),
             Likeness::Named => mix(&[side.base[at], side.names[at]]),
             Likeness::Exact => side.base[at],
             Likeness::Kind => side.op[at],
         }
-    }
-
-    fn are_alike(&self, a: usize, b: usize, likeness: Likeness) -> bool {
-        self.kind(&self.left, a, likeness) == self.kind(&self.right, b, likeness)
-            && (likeness != Likeness::Named || self.weights_agree(a, b))
     }
 
     /// Whether nodes of one name take the same parameters, or the two nodes of two names have swapped theirs. Where an

@@ -15,6 +15,7 @@
 
 mod call;
 mod graph;
+mod hashes;
 mod interface;
 mod loops;
 mod matching;
