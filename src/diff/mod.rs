@@ -26,7 +26,7 @@ mod weights;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, print_expr};
+use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, Severity, print_expr};
 
 pub use report::{Aspect, Change, Detail, FuncReport, Kind, Report, Verdict};
 
@@ -66,6 +66,7 @@ pub fn compare(a: &Program, b: &Program, lib: &Library, options: &Options) -> Re
         b_contents: contents(&b.module, &ops),
         ops,
         types: None,
+        is_asked: false,
         to_b: BTreeMap::new(),
         to_a: BTreeMap::new(),
         weights: Vec::new(),
@@ -156,8 +157,9 @@ struct Compare<'m> {
     ops: Ops<'m>,
     a_contents: Contents,
     b_contents: Contents,
-    /// Types of both programs, from when they are first asked for.
+    /// Types of both programs, from when they are first asked for, if both check.
     types: Option<(Info, Info)>,
+    is_asked: bool,
     /// Functions that are paired.
     to_b: BTreeMap<Name, Name>,
     to_a: BTreeMap<Name, Name>,
@@ -325,7 +327,10 @@ impl<'m> Compare<'m> {
         let is_equal = report.changes.is_empty()
             && (!is_public || self.a_contents.get(&a.name) == self.b_contents.get(&b.name));
         if is_public {
-            if !is_equal || (a.ret.is_some() != b.ret.is_some()) {
+            let is_typed_alike = a.params.len() == b.params.len()
+                && (0..a.params.len()).all(|at| param_text(a, at) == param_text(b, at))
+                && a.ret.is_some() == b.ret.is_some();
+            if !is_equal || !is_typed_alike {
                 self.ask_types();
             }
             let ret = |types: Option<&'_ Info>, func: &Func| {
@@ -419,12 +424,27 @@ impl<'m> Compare<'m> {
         (report, found.callees)
     }
 
-    /// Checks both programs, once. One that does not check has no types, and is compared without.
+    /// Checks both programs, once. Where one does not check, types of values are not compared, and a note says so.
     fn ask_types(&mut self) {
-        if self.types.is_none() {
-            let info = |module: &Module| check::check(module, self.lib).0;
-            self.types = Some((info(&self.a.module), info(&self.b.module)));
+        if self.is_asked {
+            return;
         }
+        self.is_asked = true;
+        let (a, a_faults) = check::check(&self.a.module, self.lib);
+        let (b, b_faults) = check::check(&self.b.module, self.lib);
+        let is_bad =
+            |faults: &[Diagnostic]| faults.iter().any(|fault| fault.severity == Severity::Error);
+        let which = match (is_bad(&a_faults), is_bad(&b_faults)) {
+            (false, false) => {
+                self.types = Some((a, b));
+                return;
+            }
+            (true, false) => "the first program does",
+            (false, true) => "the second program does",
+            (true, true) => "the programs do",
+        };
+        let note = format!("{which} not check: types of values and results are not compared");
+        self.report.notes.push(note);
     }
 
     /// Remembers which weights are which, and notes those of new names.

@@ -112,7 +112,7 @@ struct Walk<'w, 'g, 'm> {
     options: &'w Options,
     found: Found,
     /// Constants that differ, by both of them in the order of `b`, with their readers.
-    constants: BTreeMap<(usize, usize), Vec<String>>,
+    constants: BTreeMap<(usize, usize), Vec<usize>>,
     /// Operators that say a shape which only follows from those of their operands.
     n_shapes: usize,
     a_names: HashSet<Name>,
@@ -139,11 +139,7 @@ impl Walk<'_, '_, '_> {
         let (a, b) = (&self.pair.a.nodes[x], &self.pair.b.nodes[y]);
         let named = a.names.iter().zip(&b.names).filter(|(a, b)| a != b).count();
         self.found.n_renamed += named;
-        let mut change = Change::new(Kind::Changed, a.op.as_str(), label(self.pair.a, x));
-        let new = label(self.pair.b, y);
-        if new != change.name && !self.options.ignore_names && !a.names.is_empty() {
-            change.renamed = Some(new);
-        }
+        let mut change = Change::new(Kind::Changed, a.op.as_str(), "");
         if a.op != b.op {
             let (from, to) = (Some(a.op.clone()), Some(b.op.clone()));
             change
@@ -164,13 +160,18 @@ impl Walk<'_, '_, '_> {
             change.details.push(detail);
         }
         self.attributes(a, b, is_partner, &mut change.details);
-        self.operands(a, b, &mut change.details);
+        self.operands(x, y, &mut change.details);
         if change.details.is_empty() {
             return None;
         }
         if self.follows_operands(a, b, &change.details) {
             self.n_shapes += 1;
             return None;
+        }
+        change.name = label(self.pair.a, x);
+        let new = label(self.pair.b, y);
+        if new != change.name && !self.options.ignore_names && !a.names.is_empty() {
+            change.renamed = Some(new);
         }
         Some(change)
     }
@@ -255,7 +256,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    fn operands(&mut self, a: &Node<'_>, b: &Node<'_>, details: &mut Vec<Detail>) {
+    fn operands(&mut self, x: usize, y: usize, details: &mut Vec<Detail>) {
+        let (a, b) = (&self.pair.a.nodes[x], &self.pair.b.nodes[y]);
         let (from, to) = (&a.operands, &b.operands);
         if a.commutes && b.commutes && from.len() == 2 && to.len() == 2 {
             let same = |x: usize, y: usize| self.is_same(&from[x].value, &to[y].value);
@@ -278,33 +280,23 @@ impl Walk<'_, '_, '_> {
                 return;
             }
             if !is_straight && !same(0, 0) && !same(1, 1) && (same(0, 1) || same(1, 0)) {
-                let (x, y) = if same(0, 1) { (1, 0) } else { (0, 1) };
-                self.rewired(
-                    &from[x].key,
-                    Some(&from[x].value),
-                    Some(&to[y].value),
-                    b,
-                    details,
-                );
+                let (old, new) = if same(0, 1) { (1, 0) } else { (0, 1) };
+                let values = (Some(&from[old].value), Some(&to[new].value));
+                self.rewired(&from[old].key, values, x, details);
                 return;
             }
         }
-        let old = runs(a);
-        let new = runs(b);
-        let keys: Vec<&String> = old
-            .keys()
-            .chain(new.keys().filter(|key| !old.contains_key(*key)))
-            .collect();
-        let mut keys = keys;
+        // Another operator calls its arguments otherwise.
+        let is_one_run = a.op != b.op || a.op == "return";
+        let (old, new) = (runs(a, is_one_run), runs(b, is_one_run));
+        let added = new.keys().filter(|key| !old.contains_key(*key));
+        let mut keys: Vec<&String> = old.keys().chain(added).collect();
         keys.sort_by_key(|key| old.get(*key).or(new.get(*key)).map(|run| run.0));
+        let empty = (0, Vec::new());
         for key in keys {
-            let empty = (0, Vec::new());
             let (_, from) = old.get(key).unwrap_or(&empty);
             let (_, to) = new.get(key).unwrap_or(&empty);
-            if a.op != b.op && (from.is_empty() || to.is_empty()) {
-                continue;
-            }
-            self.run(key, from, to, b, details);
+            self.run(key, (from, to), x, details);
         }
     }
 
@@ -312,9 +304,8 @@ impl Walk<'_, '_, '_> {
     fn run(
         &mut self,
         key: &str,
-        from: &[&Value],
-        to: &[&Value],
-        reader: &Node<'_>,
+        (from, to): (&[&Value], &[&Value]),
+        reader: usize,
         details: &mut Vec<Detail>,
     ) {
         let n_head = from
@@ -337,30 +328,26 @@ impl Walk<'_, '_, '_> {
             {
                 continue;
             }
-            let shown = match reader.op.as_str() {
+            let shown = match self.pair.a.nodes[reader].op.as_str() {
                 "return" => "result".to_owned(),
                 "call" => format!("operand {key}"),
+                _ if key.is_empty() => "operand".to_owned(),
                 _ => key.to_owned(),
             };
-            self.rewired(&shown, x, y, reader, details);
+            self.rewired(&shown, (x, y), reader, details);
         }
     }
 
+    /// One value that node `reader` of `a` takes for another.
     fn rewired(
         &mut self,
         key: &str,
-        from: Option<&Value>,
-        to: Option<&Value>,
-        reader: &Node<'_>,
+        (from, to): (Option<&Value>, Option<&Value>),
+        reader: usize,
         details: &mut Vec<Detail>,
     ) {
         if let (Some(Value::Const(x)), Some(Value::Const(y))) = (from, to) {
-            let name = reader
-                .names
-                .first()
-                .map_or(String::new(), |name| format!(" `{name}`"));
-            let readers = self.constants.entry((*x, *y)).or_default();
-            readers.push(format!("{}{name}", reader.op));
+            self.constants.entry((*x, *y)).or_default().push(reader);
             return;
         }
         let from = from.map(|value| value_text(self.pair.a, value));
@@ -426,7 +413,7 @@ impl Walk<'_, '_, '_> {
             return Vec::new();
         }
         // The same constant may be written in several places.
-        let mut merged: Vec<(usize, usize, Vec<String>)> = Vec::new();
+        let mut merged: Vec<(usize, usize, Vec<usize>)> = Vec::new();
         let mut first: HashMap<(u64, u64, Option<Name>), usize> = HashMap::new();
         for ((x, y), readers) in std::mem::take(&mut self.constants) {
             let (from, to) = (&self.pair.a.consts[x], &self.pair.b.consts[y]);
@@ -452,7 +439,16 @@ impl Walk<'_, '_, '_> {
                 0 | 1 => String::new(),
                 n => format!(" and {} more", n - 1),
             };
-            let first = readers.first().map_or("", String::as_str);
+            let first = readers.first().map_or(String::new(), |&reader| {
+                let op = &self.pair.a.nodes[reader].op;
+                match label(self.pair.a, reader) {
+                    name if name.is_empty() => op.clone(),
+                    name => match name.strip_prefix("in ") {
+                        Some(around) => format!("{op} in `{around}`"),
+                        None => format!("{op} `{name}`"),
+                    },
+                }
+            });
             change.note = format!("read by {first}{more}");
             change
         });
@@ -506,11 +502,11 @@ fn without_value(ty: &Type) -> Type {
     res
 }
 
-/// The operands of each argument in order, with the place of the first.
-fn runs<'n>(node: &'n Node<'_>) -> BTreeMap<String, (usize, Vec<&'n Value>)> {
+/// The operands of each argument, or of all as one, in order, with the place of the first.
+fn runs<'n>(node: &'n Node<'_>, is_one: bool) -> BTreeMap<String, (usize, Vec<&'n Value>)> {
     let mut runs: BTreeMap<String, (usize, Vec<&Value>)> = BTreeMap::new();
     for (at, operand) in node.operands.iter().enumerate() {
-        let base = if node.op == "return" {
+        let base = if is_one {
             ""
         } else {
             operand.key.split('[').next().unwrap_or_default()
