@@ -7,10 +7,12 @@
 //!                                                    cls.g(y, z)
 //!                                                    return z
 //!
-//! A storage is free again after the last read of every tensor in it; views (`R.reshape`, aliases) count as reads of
-//! what they show. A tensor takes the free storage that fits best: sizes are compared by proof, so a symbolic
-//! one is shared where it is known to suffice, or grown where the new size is known to be the larger. Storages whose
-//! size is known from the inputs are made at the head of the function. Blocks of `if` have storages of their own.
+//! A tensor is alive from the kernel that writes it to the last read; views (`R.reshape`, aliases) count as reads of what
+//! they show. The largest tensors are placed first. Where all sizes are numbers, a tensor goes to the lowest offset of one
+//! storage that nothing alive at the same time reaches into. Symbolic sizes are weighed by a guess: a tensor goes to
+//! the smallest storage whose tensors are dead by then, and a storage is as large as the largest of them, by proof or
+//! by `T.max`. Storages whose size is known from the inputs are made at the head of the function; the others where the
+//! first of their tensors is, and all of these have the same symbols. Blocks of `if` have storages of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,13 +54,33 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     Changed::from(changed)
 }
 
+/// What an extent is taken for that is not known.
+const USUAL: i64 = 64;
+
 /// Bytes that tensors share in turn.
 struct Storage {
     name: Name,
     bytes: Dim,
     /// Where the first tensor in it is made: position in the block, for storages that cannot be at the head.
     at: usize,
-    free: bool,
+    /// When its tensors are alive.
+    taken: Vec<(usize, usize)>,
+}
+
+/// A tensor that wants a place.
+struct Wanted {
+    name: Name,
+    dtype: DType,
+    shape: Vec<Dim>,
+    bytes: Dim,
+    /// The bytes, or a guess.
+    size: i64,
+    /// The statements that it is alive at.
+    alive: (usize, usize),
+}
+
+fn overlap(a: (usize, usize), b: (usize, usize)) -> bool {
+    a.0 <= b.1 && b.0 <= a.1
 }
 
 struct Planner<'a> {
@@ -132,8 +154,20 @@ impl Planner<'_> {
     ) -> Result<Vec<Stmt>, Diagnostic> {
         let last_read = last_reads(&stmts);
         let shown = shown_results(&stmts, results);
-        let mut storages: Vec<Storage> = Vec::new();
-        let mut held: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut wanted = Vec::new();
+        for (at, stmt) in stmts.iter().enumerate() {
+            if let StmtKind::Assign { target, value, .. } = &stmt.kind
+                && value.is_call_of("R.call_tir")
+            {
+                for name in bound_names(target) {
+                    if !shown.contains_key(&name) && !results.contains(&name) {
+                        let until = last_read.get(&name).copied().unwrap_or(at);
+                        wanted.push(self.wanted(name, (at, until))?);
+                    }
+                }
+            }
+        }
+        let (storages, mut places) = self.places(wanted);
         let mut out: Vec<(usize, Stmt)> = Vec::new();
         for (at, stmt) in stmts.into_iter().enumerate() {
             match stmt.kind {
@@ -171,13 +205,9 @@ impl Planner<'_> {
                             outs.push(Expr::name(&name));
                             continue;
                         }
-                        let alloc = if results.contains(&name) {
-                            self.result(&name)?
-                        } else {
-                            let until = last_read.get(&name).copied().unwrap_or(at);
-                            let (storage, alloc) = self.place(&name, at, &mut storages)?;
-                            held.entry(until).or_default().push(storage);
-                            alloc
+                        let alloc = match places.remove(&name) {
+                            Some(place) => place,
+                            None => self.result(&name)?,
                         };
                         out.push((at, Stmt::bind(&name, alloc).at(stmt.span)));
                         outs.push(Expr::name(&name));
@@ -192,9 +222,6 @@ impl Planner<'_> {
                         .as_name()
                         .is_some_and(|name| shown.values().any(|result| result == name)) => {}
                 _ => out.push((at, stmt)),
-            }
-            for storage in held.remove(&at).into_iter().flatten() {
-                storages[storage].free = true;
             }
         }
         Ok(self.with_storages(storages, out))
@@ -248,75 +275,124 @@ impl Planner<'_> {
         ))
     }
 
-    /// A storage for a tensor, and `R.memory.alloc_tensor(storage, 0, R.shape([…]), "float32")`.
-    fn place(
-        &mut self,
-        name: &Name,
-        at: usize,
-        storages: &mut Vec<Storage>,
-    ) -> Result<(usize, Expr), Diagnostic> {
-        let (dtype, shape) = self.tensor(name)?;
+    fn wanted(&self, name: Name, alive: (usize, usize)) -> Result<Wanted, Diagnostic> {
+        let (dtype, shape) = self.tensor(&name)?;
         let bytes = &shape.iter().product::<Dim>() * &Dim::int(dtype.bytes() as i64);
         let bytes = &bytes.ceil_div(&Dim::int(ALIGNMENT)) * &Dim::int(ALIGNMENT);
-        let chosen = self.choose(&bytes, storages).unwrap_or_else(|| {
-            let name = self.names.fresh("storage");
-            storages.push(Storage {
-                name,
-                bytes: bytes.clone(),
-                at,
-                free: true,
-            });
-            storages.len() - 1
-        });
-        let storage = &mut storages[chosen];
-        storage.free = false;
-        if self.info.facts.prove_le(&bytes, &storage.bytes) != Some(true) {
-            storage.bytes = bytes;
-        }
-        let place = Expr::name(&storage.name);
-        let args = [
-            place,
-            Expr::int(0),
-            shape_value(&shape),
-            Expr::str(dtype.name()),
-        ];
-        Ok((chosen, Expr::call("R.memory.alloc_tensor", args)))
+        let usual = |name: &Name| {
+            let facts = self.info.facts.get(name);
+            let least = USUAL.max(facts.min.unwrap_or(USUAL));
+            Some(facts.max.map_or(least, |most| least.min(most)))
+        };
+        let size = bytes.eval(&usual).unwrap_or(i64::MAX);
+        Ok(Wanted {
+            name,
+            dtype,
+            shape,
+            bytes,
+            size,
+            alive,
+        })
     }
 
-    /// The free storage that fits best: the least that suffices, or else the greatest that may grow.
-    fn choose(&self, bytes: &Dim, storages: &[Storage]) -> Option<usize> {
-        let facts = &self.info.facts;
-        let mut best: Option<(usize, bool)> = None;
-        for (at, storage) in storages
-            .iter()
-            .enumerate()
-            .filter(|(_, storage)| storage.free)
-        {
-            let suffices = facts.prove_le(bytes, &storage.bytes) == Some(true);
-            let grows = facts.prove_le(&storage.bytes, bytes) == Some(true)
-                && storage.bytes.symbols() == bytes.symbols();
-            if !suffices && !grows {
-                continue;
-            }
-            let better = match best {
-                None => true,
-                Some((old, old_suffices)) => match (old_suffices, suffices) {
-                    (true, false) => false,
-                    (false, true) => true,
-                    (true, true) => {
-                        facts.prove_lt(&storage.bytes, &storages[old].bytes) == Some(true)
-                    }
-                    (false, false) => {
-                        facts.prove_lt(&storages[old].bytes, &storage.bytes) == Some(true)
-                    }
-                },
+    /// The storages of a block, and `R.memory.alloc_tensor(storage, 0, R.shape([…]), "float32")` for each tensor.
+    fn places(&mut self, mut wanted: Vec<Wanted>) -> (Vec<Storage>, BTreeMap<Name, Expr>) {
+        wanted.sort_by_key(|tensor| std::cmp::Reverse(tensor.size));
+        let mut places = BTreeMap::new();
+        let mut place = |tensor: &Wanted, storage: &Name, offset: i64| {
+            let args = [
+                Expr::name(storage),
+                Expr::int(i128::from(offset)),
+                shape_value(&tensor.shape),
+                Expr::str(tensor.dtype.name()),
+            ];
+            let call = Expr::call("R.memory.alloc_tensor", args);
+            places.insert(tensor.name.clone(), call);
+        };
+        let mut storages: Vec<Storage> = Vec::new();
+        if wanted.iter().all(|tensor| tensor.bytes.as_int().is_some()) {
+            let offsets = offsets(&wanted);
+            let ends = offsets.iter().zip(&wanted);
+            let Some(bytes) = ends.map(|(offset, tensor)| offset + tensor.size).max() else {
+                return (storages, places);
             };
-            if better {
-                best = Some((at, suffices));
+            let name = self.names.fresh("storage");
+            for (tensor, offset) in wanted.iter().zip(offsets) {
+                place(tensor, &name, offset);
             }
+            storages.push(Storage {
+                name,
+                bytes: Dim::int(bytes),
+                at: 0,
+                taken: Vec::new(),
+            });
+            return (storages, places);
         }
-        best.map(|(at, _)| at)
+        for tensor in &wanted {
+            // The storages were made for ever smaller tensors: the last that is free fits best.
+            let free = storages
+                .iter()
+                .rposition(|storage| self.is_free(storage, tensor));
+            let at = free.unwrap_or_else(|| {
+                storages.push(Storage {
+                    name: self.names.fresh("storage"),
+                    bytes: tensor.bytes.clone(),
+                    at: tensor.alive.0,
+                    taken: Vec::new(),
+                });
+                storages.len() - 1
+            });
+            let storage = &mut storages[at];
+            storage.taken.push(tensor.alive);
+            storage.at = storage.at.min(tensor.alive.0);
+            storage.bytes = self.larger(&storage.bytes, &tensor.bytes);
+            place(tensor, &storage.name, 0);
+        }
+        (storages, places)
     }
+
+    /// Whether a tensor may go to a storage: nothing is alive there, and the size is known where the storage is made.
+    fn is_free(&self, storage: &Storage, tensor: &Wanted) -> bool {
+        let is_early = |bytes: &Dim| bytes.symbols().is_subset(&self.known);
+        let both_early = is_early(&storage.bytes) && is_early(&tensor.bytes);
+        (both_early || storage.bytes.symbols() == tensor.bytes.symbols())
+            && storage
+                .taken
+                .iter()
+                .all(|&taken| !overlap(taken, tensor.alive))
+    }
+
+    fn larger(&self, a: &Dim, b: &Dim) -> Dim {
+        let facts = &self.info.facts;
+        match (facts.prove_le(b, a), facts.prove_le(a, b)) {
+            (Some(true), _) => a.clone(),
+            (_, Some(true)) => b.clone(),
+            _ => Dim::max(a, b),
+        }
+    }
+}
+
+/// Where each tensor of known size begins, the largest first.
+fn offsets(wanted: &[Wanted]) -> Vec<i64> {
+    let mut res: Vec<i64> = Vec::with_capacity(wanted.len());
+    for tensor in wanted {
+        let mut taken: Vec<(i64, i64)> = wanted
+            .iter()
+            .zip(&res)
+            .filter(|(other, _)| overlap(other.alive, tensor.alive))
+            .map(|(other, &offset)| (offset, offset + other.size))
+            .collect();
+        taken.sort_unstable();
+        let mut offset = 0;
+        for (start, end) in taken {
+            if offset + tensor.size <= start {
+                break;
+            }
+            offset = offset.max(end);
+        }
+        res.push(offset);
+    }
+    res
 }
 
 fn shape_value(shape: &[Dim]) -> Expr {
