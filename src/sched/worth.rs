@@ -24,6 +24,8 @@ const LANE: i64 = 1;
 const SCALAR: i64 = 16;
 /// What one lane of a function of many instructions takes.
 const LONG_LANE: i64 = 48;
+/// How many rounds a loop makes whose bounds are computed inside the parallel one.
+const OPEN_ROUNDS: i64 = 8;
 /// Formulas longer than this are numbers instead: what they are for symbols of a likely size.
 const TEXT_LENGTH: usize = 60;
 
@@ -161,26 +163,31 @@ impl Count {
         let least = known.iter().filter_map(Dim::as_int).min();
         match least {
             Some(least) => Dim::int(least.max(0)),
-            None => known.into_iter().next().unwrap_or_else(|| Dim::int(1)),
+            None => {
+                let likely = if has_rest(hi) { 1 } else { OPEN_ROUNDS };
+                known.into_iter().next().unwrap_or_else(|| Dim::int(likely))
+            }
         }
     }
 
-    /// A formula of what is bound around the loop. A rest counts as nothing that is known.
+    /// A formula of what is bound around the loop, and no rest of a division.
     fn closed(&self, expr: &Expr) -> Option<Dim> {
-        let mut is_rest = false;
-        for_each_subexpr(expr, &mut |part| {
-            is_rest |= matches!(
-                part.kind,
-                ExprKind::Binary {
-                    op: BinaryOp::Mod,
-                    ..
-                }
-            );
-        });
         let dim = Dim::from_expr(expr).ok()?;
-        let is_open = is_rest || mentions(&dim.to_expr(), |name| self.inner.contains(name));
+        let is_open = has_rest(expr) || mentions(&dim.to_expr(), |name| self.inner.contains(name));
         (!is_open).then_some(dim)
     }
+}
+
+/// Whether a number is what some division leaves, which is little.
+fn has_rest(expr: &Expr) -> bool {
+    let mut found = false;
+    for_each_subexpr(expr, &mut |part| {
+        let ExprKind::Binary { op, .. } = &part.kind else {
+            return;
+        };
+        found |= *op == BinaryOp::Mod;
+    });
+    found
 }
 
 /// Lanes' worth of one store: its arithmetic, where a product that is added counts with the sum, and twice its accesses.

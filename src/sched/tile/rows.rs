@@ -42,32 +42,49 @@ impl Tile<'_> {
         let together = self.goes_together();
         let mut kinds = match int_of(count) {
             Some(len) => even_rows(len, most),
-            None if together => open_rows(count, most),
-            None => rest_by_rows(count, most),
+            None => open_rows(count, most),
         };
         for kind in &mut kinds {
             kind.start = add(kind.start.clone(), first.clone());
         }
-        if !together {
+        if !together && int_of(count).is_some() {
             let nests = kinds.iter().map(std::slice::from_ref);
             return nests.flat_map(|kind| self.nest(names, kind)).collect();
         }
+        if !together && kinds.len() > 1 {
+            // Whole tiles are shared out; what is left is little.
+            let rest = kinds.split_off(1);
+            let mut res = self.nest(names, &kinds);
+            res.extend(self.nest(names, &rest));
+            res.extend(self.few(names, first, count));
+            return res;
+        }
         let mut res = self.nest(names, &kinds);
-        if int_of(count).is_none() && most > 1 {
-            // Few rows alone: panels beside each other instead.
-            let few = few_rows(count, most);
-            res.extend(self.nest(names, &[Rows::tiles(first.clone(), 1, few)]));
+        if int_of(count).is_none() {
+            res.extend(self.few(names, first, count));
         }
         res
+    }
+
+    /// The rows where they are too few for a tile: panels beside each other instead.
+    fn few(&self, names: &mut NameSupply, first: &Expr, count: &Expr) -> Vec<Stmt> {
+        let most = self.most_rows();
+        if most <= 1 {
+            return Vec::new();
+        }
+        let few = few_rows(count, most);
+        self.nest(names, &[Rows::tiles(first.clone(), 1, few)])
     }
 
     /// Whether tiles of all kinds stand in the same loops: each panel is read once for all of them.
     fn goes_together(&self) -> bool {
         let tasks = work_of(&self.others());
+        let rows = self.row.and_then(|row| self.spatial.get(row));
+        let is_known = rows.is_none_or(|rows| rows.len().is_some());
         self.is_panel_outer()
             || self.packs_panels()
             || tasks >= 8
-            || self.work() <= 4 * self.scope.target.grain()
+            || is_known && self.work() <= 4 * self.scope.target.grain()
     }
 
     /// Operations of all tiles.
@@ -249,7 +266,9 @@ impl Tile<'_> {
         for kind in kinds {
             let tile = names.fresh("mo");
             let (mut code, mut each) = self.tile_at(names, kind, &tile, columns, (&panel, None));
-            if panels != Some(1) {
+            // A tile of much work is a task.
+            let is_task = kinds.len() == 1 && each >= self.scope.target.grain();
+            if panels != Some(1) && !is_task {
                 each *= panels.unwrap_or(8);
                 code = vec![serial(&panel, columns.tiles.clone(), code)];
             }
@@ -263,6 +282,13 @@ impl Tile<'_> {
                 outer.push(Loop {
                     var: tile,
                     extent: kind.tiles.clone(),
+                    reduces: false,
+                });
+            }
+            if panels != Some(1) && is_task {
+                outer.push(Loop {
+                    var: panel.clone(),
+                    extent: columns.tiles.clone(),
                     reduces: false,
                 });
             }
@@ -358,17 +384,6 @@ fn open_rows(extent: &Expr, most: i64) -> Vec<Rows> {
         bound = rows - 1;
     }
     res
-}
-
-/// Tiles of `most` rows, and what is left one by one.
-fn rest_by_rows(extent: &Expr, most: i64) -> Vec<Rows> {
-    let whole = floor_div(extent, most);
-    let rest = Expr::binary(BinaryOp::Mod, extent.clone(), Expr::int(most));
-    let start = mul(whole.clone(), most);
-    vec![
-        Rows::tiles(Expr::int(0), most, whole),
-        Rows::tiles(start, 1, rest),
-    ]
 }
 
 /// How many rows there are where they are fewer than `most`, and 0 otherwise.

@@ -105,8 +105,16 @@ pub fn plan(conv: &Convolution, m: i64, target: Target) -> Plan {
     let all_panels = (conv.width + panel - 1) / panel;
     let a_tile = 4 * places * (conv.depth + conv.width);
     let band = (BAND_BYTES / a_tile / rows * rows).clamp(4 * rows, 64 * rows);
+    let up = |tiles: i64| (tiles + rows - 1) / rows * rows;
     let band = match n_tiles {
-        Some(tiles) => band.min((tiles + rows - 1) / rows * rows),
+        // As many tasks as it takes, of even size; few are an even number, so that two threads end together.
+        Some(tiles) => {
+            let bands = match (tiles + band - 1) / band {
+                bands @ (3 | 5 | 7) if tiles >= 2 * rows * (bands + 1) => bands + 1,
+                bands => bands,
+            };
+            up((tiles + bands - 1) / bands.max(1)).max(rows)
+        }
         None => band,
     };
     // Few bands of many channels are shared out by channels, each task with 8 panels or more.

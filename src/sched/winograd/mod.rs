@@ -95,7 +95,7 @@ const LOCALS: [&str; 22] = [
     "first", "group", "i", "j", "mi", "mo", "no", "r", "s",
 ];
 /// The same.
-const MORE_LOCALS: [&str; 6] = ["t", "ti", "tiles", "v", "vi", "kc"];
+const MORE_LOCALS: [&str; 7] = ["size", "t", "ti", "tiles", "v", "vi", "kc"];
 
 /// The text of a schedule, and what stands for the names in it.
 struct Emit<'a> {
@@ -149,6 +149,12 @@ impl<'a> Emit<'a> {
         ] {
             emit.bind(name, value.clone());
         }
+        if int_of(&plan.tiles).is_none() {
+            // Tiles are spread evenly over the tasks.
+            let bands = format!("(tiles + {}) // {}", plan.band - 1, plan.band);
+            let size = emit.expr(&format!("(tiles + {bands} - 1) // ({bands})"));
+            emit.bind("size", size);
+        }
         let (first, count) = emit.range();
         emit.bind("first", first);
         emit.bind("count", count);
@@ -176,10 +182,10 @@ impl<'a> Emit<'a> {
     fn range(&self) -> (Expr, Expr) {
         let Plan { rows, band, .. } = *self.plan;
         let Some(tiles) = int_of(&self.plan.tiles) else {
-            let first = format!("T.min(band * {band}, tiles - {rows})");
-            let count = format!("T.min({band}, tiles - first)");
+            let first = format!("T.min(band * size, tiles - {rows})");
+            let count = "T.min(size, tiles - first)";
             return match self.is_enough {
-                true => (self.expr(&first), self.expr(&count)),
+                true => (self.expr(&first), self.expr(count)),
                 false => (
                     self.expr(&format!("T.max({first}, 0)")),
                     self.expr(&format!("T.max({count}, {rows})")),
@@ -478,12 +484,14 @@ impl<'a> Emit<'a> {
         let mut body = block(&format!("for j in range({n}):"), block(&vector, down));
         body.extend(block(&format!("for i in range({m}):"), line));
         let body = block(&format!("for co in range({steps}):"), body);
+        let start = match int_of(&self.plan.tiles) {
+            Some(_) => format!("band * {band} - first"),
+            None => "band * size - first".to_owned(),
+        };
         let own = match (self.last_is_short(), self.is_enough) {
             (false, _) => "for ti in range(count):".to_owned(),
-            (true, true) => format!("for ti in range(band * {band} - first, count):"),
-            (true, false) => {
-                format!("for ti in range(band * {band} - first, T.min(count, tiles - first)):")
-            }
+            (true, true) => format!("for ti in range({start}, count):"),
+            (true, false) => format!("for ti in range({start}, T.min(count, tiles - first)):"),
         };
         block(&own, body)
     }
