@@ -9,6 +9,9 @@ pub const PROFILE: &str = "irc.profile";
 /// The annotation of a parallel loop that says what a round of it is worth, in hundredths of a nanosecond.
 pub const WORK: &str = "irc.work";
 
+/// The annotation of a parallel loop that runs backwards every other time, so that it meets first what it used last.
+pub const TURNS: &str = "irc.turns";
+
 /// The instruction set that code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cpu {

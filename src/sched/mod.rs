@@ -22,6 +22,7 @@ mod pairs;
 mod parallelize;
 mod tile;
 pub mod tuned;
+mod turns;
 mod vectorize;
 mod winograd;
 pub mod worth;

@@ -16,7 +16,9 @@ use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Module, Name, Param, Vis
 use super::Target;
 use super::auto::schedule_func;
 use super::build::ceil_div;
+use super::nest::buffers_of;
 use super::packing::Packing;
+use super::turns::{called_in_loops, note_turns};
 use super::winograd::transform::transformed;
 use crate::check::stage::Level;
 use crate::opt::graph::{CAPTURED, bodies_first, items_mut, loop_call};
@@ -64,13 +66,18 @@ fn schedule(
     let constant = constant_params(module, weights, num_input);
     let mut packings: BTreeMap<Name, Vec<(usize, Packing)>> = BTreeMap::new();
     let mut changed = false;
+    let in_loops = called_in_loops(module);
     for func in module
         .funcs_mut()
         .filter(|func| func.kind == FuncKind::Loops)
     {
         let before = func.body.clone();
         let packable = constant.params.get(&func.name).cloned().unwrap_or_default();
+        let buffers = buffers_of(func);
         let made = schedule_func(func, &packable, target);
+        if in_loops.contains(&func.name) {
+            note_turns(func, &made, &buffers);
+        }
         changed |= before != func.body;
         for packing in made {
             let at = func
@@ -238,7 +245,7 @@ impl Visit for Calls<'_> {
 }
 
 /// The callee and the tensors of `R.call_tir(cls.f, (a, b), …)`.
-fn call_tir(expr: &Expr) -> Option<(Name, &[Expr])> {
+pub(super) fn call_tir(expr: &Expr) -> Option<(Name, &[Expr])> {
     let (path, args) = expr.as_call()?;
     if path != "R.call_tir" {
         return None;

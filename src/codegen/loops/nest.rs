@@ -20,7 +20,7 @@ use irc_syntax::{DType, Expr, ExprKind, Name, Span, Stmt, StmtKind};
 
 use super::walk;
 use crate::codegen::lower::{Binding, Extent, LoopExit, Lower, Promoted, Res, unsupported};
-use crate::target::WORK;
+use crate::target::{TURNS, WORK};
 
 /// How a loop runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +50,8 @@ pub struct Loop {
     pub kind: LoopKind,
     /// What a round of a parallel loop is worth, where that is noted.
     pub work: Option<Expr>,
+    /// Whether every other run of a parallel loop goes backwards.
+    pub turns: bool,
     /// Where it is written.
     pub span: Option<Span>,
 }
@@ -103,13 +105,13 @@ pub fn constant(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// What the annotations of a loop say that a round is worth.
-fn noted_work(iter: &Expr) -> Option<&Expr> {
+/// What the annotations of a loop say.
+fn noted<'a>(iter: &'a Expr, what: &str) -> Option<&'a Expr> {
     let ExprKind::Dict(items) = &iter.keyword("annotations")?.kind else {
         return None;
     };
-    let item = items.iter().find(|(key, _)| key.as_str() == Some(WORK));
-    item.map(|(_, work)| work)
+    let item = items.iter().find(|(key, _)| key.as_str() == Some(what));
+    item.map(|(_, value)| value)
 }
 
 /// Reads the loops of one `for`.
@@ -132,6 +134,7 @@ fn read_loops(target: &Expr, iter: &Expr, span: Option<Span>, loops: &mut Vec<Lo
                 step: None,
                 kind,
                 work: None,
+                turns: false,
                 span,
             });
         }
@@ -150,7 +153,8 @@ fn read_loops(target: &Expr, iter: &Expr, span: Option<Span>, loops: &mut Vec<Lo
         hi: hi.clone(),
         step: step.filter(|expr| constant(expr) != Some(1)).cloned(),
         kind,
-        work: noted_work(iter).cloned(),
+        work: noted(iter, WORK).cloned(),
+        turns: noted(iter, TURNS).is_some_and(|noted| matches!(noted.kind, ExprKind::Bool(true))),
         span,
     });
     Ok(())

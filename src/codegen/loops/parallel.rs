@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Function, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{DataDescription, Linkage};
 use irc_syntax::uses::{for_each_subexpr, mentioned};
 use irc_syntax::{DType, Name, Stmt};
 
@@ -195,12 +197,55 @@ impl Lower<'_, '_> {
         let lo = lower.b.ins().iadd(base, params[1]);
         let hi = lower.b.ins().iadd(base, params[2]);
         let step = lower.i64(1);
+        let turn = match level.turns {
+            true => Some(lower.turn(id, params[1])?),
+            false => None,
+        };
         lower.serial_range(&level.var, dtype, natural, [lo, hi, step], &mut |lower| {
+            if let Some(turn) = turn {
+                lower.turned(&level.var, turn, [lo, hi]);
+            }
             lower.nest_inside(inner, body)
         })?;
         lower.finish()?;
         self.asm.define(id, func);
         Ok(())
+    }
+
+    /// 1 in every other run of a loop, 0 in the others. The chunk that begins at 0 ends a run. Threads may see either
+    /// while it does: the order of rounds is free.
+    fn turn(&mut self, of: cranelift_module::FuncId, begin: Value) -> Res<Value> {
+        let name = format!("{}.turn.{}", self.symbol, of.as_u32());
+        let id = self.asm.declare_data(&name, Linkage::Local, true)?;
+        let mut data = DataDescription::new();
+        data.define_zeroinit(8);
+        self.asm.define_data(id, &data)?;
+        let global = self.asm.data_ref(id, self.b.func);
+        let place = self.b.ins().symbol_value(I64, global);
+        let turn = self.b.ins().load(I64, MemFlagsData::trusted(), place, 0);
+        let (first, rest) = (self.b.create_block(), self.b.create_block());
+        let is_first = self.b.ins().icmp_imm_s(IntCC::Equal, begin, 0);
+        self.b.ins().brif(is_first, first, &[], rest, &[]);
+        self.b.switch_to_block(first);
+        self.b.seal_block(first);
+        let next = self.b.ins().bxor_imm_s(turn, 1);
+        self.b.ins().store(MemFlagsData::trusted(), next, place, 0);
+        self.b.ins().jump(rest, &[]);
+        self.b.switch_to_block(rest);
+        self.b.seal_block(rest);
+        Ok(turn)
+    }
+
+    /// Counts a variable from the end of its range where `turn` is 1.
+    fn turned(&mut self, var: &Name, turn: Value, [lo, hi]: [Value; 2]) {
+        if let Some(&Binding::Index { v, dtype, natural }) = self.scope.get(var) {
+            let ends = self.b.ins().iadd(lo, hi);
+            let back = self.b.ins().isub(ends, v);
+            let back = self.b.ins().iadd_imm_s(back, -1);
+            let v = self.b.ins().select(turn, back, v);
+            let index = Binding::Index { v, dtype, natural };
+            self.scope.insert(var.clone(), index);
+        }
     }
 
     /// Hands a marked region to the kernel emitter; `false` when it does not take it.
