@@ -15,6 +15,7 @@ use irc_syntax::Name;
 
 use super::graph::{Graph, Value};
 use super::hashes::{Hashes, mix, use_of};
+use super::settle::settle;
 
 /// The partners of nodes, both ways.
 pub(super) struct Matching {
@@ -60,7 +61,9 @@ pub(super) fn match_graphs(
         takes_any: false,
     };
     matcher.run();
-    matcher.found
+    let mut found = matcher.found;
+    settle(a, b, leaves, &mut found);
+    found
 }
 
 /// What a function computes, where its parameters are told apart by their places only.

@@ -10,7 +10,7 @@
 //!
 //! It compares, and proves nothing: programs that compute the same by other operators differ.
 //!
-//! `read` makes a `graph` of each function, `matching` pairs their operators, `operators` says what differs, `interface`
+//! `read` makes a `graph` of each function, `matching` and `settle` pair their operators, `operators` says what differs, `interface`
 //! what callers notice, `weights` and `loops` compare bytes and prim_funcs. Tests are in `tests/diff`.
 
 mod call;
@@ -22,6 +22,7 @@ mod matching;
 mod operators;
 mod read;
 mod report;
+mod settle;
 mod weights;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
