@@ -107,9 +107,11 @@ impl Sides<'_, '_> {
             let node = &self.b.nodes[partner];
             let is_it =
                 |value: Option<&Value>| matches!(value, Some(Value::Node(of, _)) if *of == y);
-            let crossed = node.commutes && operand < 2;
-            !is_it(counterpart(node, operand, &taken.key))
-                && !(crossed && is_it(node.operands.get(1 - operand).map(|operand| &operand.value)))
+            let other = (node.commutes && operand < 2).then_some(1 - operand.min(1));
+            let crossed = other.and_then(|at| node.operands.get(at));
+            let is_there = is_it(counterpart(node, operand, &taken.key))
+                || is_it(crossed.map(|operand| &operand.value));
+            !is_there
         });
         own + rewired.count() + usize::from(a.attrs != b.attrs)
     }
