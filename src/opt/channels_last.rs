@@ -9,7 +9,7 @@
 //! Channels are what kernels vectorize over, whatever the image's size. Convolutions and pools start it, operators that do
 //! not care (element-wise, concat, pad, reductions, slices along an axis, reshapes of spatial axes) carry it on, so that
 //! a whole network is permuted once at its start and once at its end. Every value's old form is bound too and falls to `dead_code`
-//! where nothing reads it; permuted weights are folded. A transposed convolution whose windows do not overlap becomes a
+//! where nothing reads it; permuted weights are folded. An image of few channels is read by its convolution as it is. A transposed convolution whose windows do not overlap becomes a
 //! matrix product whose result is rearranged.
 
 use std::collections::BTreeMap;
@@ -56,6 +56,9 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     }
     Changed::from(changed)
 }
+
+/// So many channels are read where they lie by a convolution at the start.
+const FEW_CHANNELS: i64 = 3;
 
 struct Layout<'a> {
     info: &'a FuncInfo,
@@ -241,26 +244,38 @@ impl Layout<'_> {
         let default_data = format!("NC{letters}");
         let default_kernel = format!("OI{letters}");
         if call.opt_str("data_layout").unwrap_or(&default_data) != default_data
+            || call.opt_str("out_layout").unwrap_or(&default_data) != default_data
             || call.opt_str("kernel_layout").unwrap_or(&default_kernel) != default_kernel
         {
             return None;
         }
-        let x = self.operand(call.operand("x")?)?;
         let w = call.operand("weight")?.as_name()?.clone();
         let filters = self.shape(&w)?.to_vec();
+        let x = call.operand("x")?;
+        let is_dense = call.opt_int("groups").unwrap_or(1) == 1;
         let is_point = filters[2..].iter().all(|dim| dim.as_int() == Some(1))
             && call.ints("strides").iter().all(|&stride| stride == 1)
             && call.ints("padding").iter().all(|&padding| padding == 0)
-            && call.opt_int("groups").unwrap_or(1) == 1;
+            && is_dense;
         if is_point {
+            let x = self.operand(x)?;
             return Some(with_out_dtype(self.point_conv(&x, &w, &filters), call));
         }
+        // Each element of few channels is read alone, wherever it lies.
+        let is_thin = rank == 4
+            && is_dense
+            && matches!(filters[1].as_int(), Some(2..=FEW_CHANNELS))
+            && !self.is_moved(x);
+        let (x, data) = match is_thin {
+            true => (x.as_name()?.clone(), default_data),
+            false => (self.operand(x)?, format!("N{letters}C")),
+        };
         // OIHW → HWIO
         let order: Vec<usize> = (2..rank).chain([1, 0]).collect();
         let kernel = self.names.fresh(&format!("{w}_cl"));
         self.out.push(Stmt::bind(&kernel, permute(&w, &order)));
         let new = Expr::call(&value.as_call()?.0, [Expr::name(x), Expr::name(kernel)]);
-        Some(self.with_layouts(new, call, letters, &format!("{letters}IO")))
+        Some(self.with_layouts(new, call, letters, (&data, &format!("{letters}IO"))))
     }
 
     /// A convolution of single points is a matrix product over the channels.
@@ -275,8 +290,13 @@ impl Layout<'_> {
         Expr::call("R.matmul", [Expr::name(x), Expr::name(turned)])
     }
 
-    fn with_layouts(&self, new: Expr, call: &BoundCall, letters: &str, kernel: &str) -> Expr {
-        let data = format!("N{letters}C");
+    fn with_layouts(
+        &self,
+        new: Expr,
+        call: &BoundCall,
+        letters: &str,
+        (data, kernel): (&str, &str),
+    ) -> Expr {
         let mut new = new
             .with("strides", ints(call.ints("strides").to_vec()))
             .with("padding", ints(call.ints("padding").to_vec()));
@@ -286,9 +306,9 @@ impl Layout<'_> {
         new = new
             .with("dilation", ints(call.ints("dilation").to_vec()))
             .with("groups", Expr::int(call.opt_int("groups").unwrap_or(1)))
-            .with("data_layout", Expr::str(&data))
+            .with("data_layout", Expr::str(data))
             .with("kernel_layout", Expr::str(kernel))
-            .with("out_layout", Expr::str(&data));
+            .with("out_layout", Expr::str(format!("N{letters}C")));
         with_out_dtype(new, call)
     }
 
@@ -298,6 +318,7 @@ impl Layout<'_> {
         let default_data = format!("NC{letters}");
         let default_kernel = format!("IO{letters}");
         if call.opt_str("data_layout").unwrap_or(&default_data) != default_data
+            || call.opt_str("out_layout").unwrap_or(&default_data) != default_data
             || call.opt_str("kernel_layout").unwrap_or(&default_kernel) != default_kernel
         {
             return None;
@@ -324,7 +345,8 @@ impl Layout<'_> {
         let kernel = self.names.fresh(&format!("{w}_cl"));
         self.out.push(Stmt::bind(&kernel, permute(&w, &order)));
         let new = Expr::call(&value.as_call()?.0, [Expr::name(x), Expr::name(kernel)]);
-        Some(self.with_layouts(new, call, letters, &format!("{letters}IO")))
+        let data = format!("N{letters}C");
+        Some(self.with_layouts(new, call, letters, (&data, &format!("{letters}IO"))))
     }
 
     /// Every input pixel makes a patch of its own: x[…, I] · w[I, (taps, O)], patches laid side by side.
@@ -390,7 +412,8 @@ impl Layout<'_> {
         let rank = self.rank(x.as_name()?)?;
         let letters = ["W", "HW", "DHW"][rank - 3];
         let default_layout = format!("NC{letters}");
-        if call.opt_str("layout").unwrap_or(&default_layout) != default_layout {
+        let is_default = |key: &str| call.opt_str(key).unwrap_or(&default_layout) == default_layout;
+        if !is_default("layout") || !is_default("out_layout") {
             return None;
         }
         let x = self.operand(&x)?;

@@ -115,8 +115,10 @@ pub(super) fn materialize_matmul(
 
 /// A convolution's geometry, read off its attributes.
 struct Geometry {
-    /// Where `N`, `C` and the spatial axes stand in data and result.
+    /// Where `N`, `C` and the spatial axes stand in the data.
     data: Vec<usize>,
+    /// The same of the result.
+    out: Vec<usize>,
     /// Where `O`, `I` and the spatial axes stand in the kernel.
     kernel: Vec<usize>,
     /// The variables that walk the kernel's spatial axes.
@@ -173,6 +175,12 @@ fn geometry(call: &BoundCall, n_spatial: usize, channels: &str) -> Result<Geomet
         data: place(
             "data_layout",
             format!("NC{letters}"),
+            format!("NC{letters}"),
+        )?,
+        out: place(
+            "out_layout",
+            call.opt_str("data_layout")
+                .map_or_else(|| format!("NC{letters}"), str::to_owned),
             format!("NC{letters}"),
         )?,
         kernel: place(
@@ -254,7 +262,7 @@ pub(super) fn materialize_conv(
     // Few weights serve edges with fewer taps as well as the inside; many had better serve all rows alike.
     let is_apart = at.groups > 1 && w_shape[at.kernel[1]].as_int() == Some(1);
     let size = w_shape.iter().product::<Dim>().as_int();
-    let is_light = at.data[1] == rank - 1
+    let is_light = at.out[1] == rank - 1
         && products.dtype == DType::F32
         && (is_apart || size.is_some_and(|size| size <= LIGHT));
     let (source, source_shape) = (products.a.clone(), lower.operand(&products.a)?.1);
@@ -268,15 +276,15 @@ pub(super) fn materialize_conv(
     let mut inside = Vec::new();
     let mut from = vec![Dim::int(0); rank];
     let mut tap = vec![Dim::int(0); rank];
-    from[at.data[0]] = products.to[at.data[0]].clone();
-    let filter = products.to[at.data[1]].clone();
+    from[at.data[0]] = products.to[at.out[0]].clone();
+    let filter = products.to[at.out[1]].clone();
     for (axis, var) in at.taps.iter().enumerate() {
         let extent = w_shape[at.kernel[axis + 2]].clone();
         let k = match extent.as_int() {
             Some(1) => Dim::int(0),
             _ => products.reduce(var, extent),
         };
-        let place = &products.to[at.data[axis + 2]] * &Dim::int(at.strides[axis]);
+        let place = &products.to[at.out[axis + 2]] * &Dim::int(at.strides[axis]);
         let (first, last) = before[axis];
         let read = &(&place + &(&k * &Dim::int(at.dilation[axis]))) - &Dim::int(first);
         if first > 0 {
@@ -298,7 +306,7 @@ pub(super) fn materialize_conv(
     from[at.data[1]] = if at.groups == 1 {
         channel.clone()
     } else {
-        let per_group = products.shape[at.data[1]].floor_div(&Dim::int(at.groups));
+        let per_group = products.shape[at.out[1]].floor_div(&Dim::int(at.groups));
         &(&filter.floor_div(&per_group) * &depth) + &channel
     };
     tap[at.kernel[0]] = filter;
@@ -327,13 +335,13 @@ pub(super) fn materialize_conv_transpose(
     let (_, w_shape) = lower.operand(&products.b)?;
     let mut from = vec![Dim::int(0); rank];
     let mut tap = vec![Dim::int(0); rank];
-    from[at.data[0]] = products.to[at.data[0]].clone();
-    let filter = products.to[at.data[1]].clone();
+    from[at.data[0]] = products.to[at.out[0]].clone();
+    let filter = products.to[at.out[1]].clone();
     let mut conds = Vec::new();
     for (axis, var) in at.taps.iter().enumerate() {
         let k = products.reduce(var, w_shape[at.kernel[axis + 2]].clone());
         let reach = &k * &Dim::int(at.dilation[axis]);
-        let padded = &products.to[at.data[axis + 2]] + &Dim::int(at.padding[axis].0);
+        let padded = &products.to[at.out[axis + 2]] + &Dim::int(at.padding[axis].0);
         let place = &padded - &reach;
         let stride = Dim::int(at.strides[axis]);
         let source = place.floor_div(&stride);
@@ -350,7 +358,7 @@ pub(super) fn materialize_conv_transpose(
     let groups = Dim::int(at.groups);
     let depth = x_shape[at.data[1]].floor_div(&groups);
     let k = products.reduce("v_kc", depth.clone());
-    let per_group = products.shape[at.data[1]].floor_div(&groups);
+    let per_group = products.shape[at.out[1]].floor_div(&groups);
     let group = if at.groups == 1 {
         Dim::int(0)
     } else {

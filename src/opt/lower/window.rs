@@ -18,6 +18,15 @@ struct Window {
     after: i64,
 }
 
+/// Where each axis of the operand stands in the result.
+fn places(call: &BoundCall) -> Vec<usize> {
+    let (data, out) = (call.str("layout"), call.str("out_layout"));
+    let letters = data.chars().enumerate();
+    letters
+        .map(|(axis, letter)| out.find(letter).unwrap_or(axis))
+        .collect()
+}
+
 fn windows(call: &BoundCall, rank: usize) -> Vec<Window> {
     let n_spatial = rank - 2;
     let layout = call.str("layout").to_owned();
@@ -67,16 +76,19 @@ pub(super) fn materialize(
     let windows = windows(call, shape.len());
     let mut axes = Lower::axes(&shape);
     let to: Vec<Dim> = axes.iter().map(Axis::dim).collect();
-    let mut from = to.clone();
+    let places = places(call);
+    // The result's place in the order of the operand.
+    let at_data: Vec<Dim> = places.iter().map(|&place| to[place].clone()).collect();
+    let mut from = at_data.clone();
     let mut inside: Vec<Expr> = Vec::new();
     for window in &windows {
         let reduce = Axis::reduce(format!("v_k{}", window.axis), Dim::int(window.size));
-        let start = &(&to[window.axis] * &Dim::int(window.stride)) - &Dim::int(window.before);
+        let start = &(&at_data[window.axis] * &Dim::int(window.stride)) - &Dim::int(window.before);
         let at = &start + &(&reduce.dim() * &Dim::int(window.dilation));
         if window.before > 0 {
             inside.push(Expr::binary(BinaryOp::Le, Expr::int(0), at.to_expr()));
         }
-        let reach = last_read(window, &shape[window.axis]);
+        let reach = last_read(window, &shape[places[window.axis]]);
         let never_past = (&extents[window.axis] - &reach)
             .as_int()
             .is_some_and(|room| room > 0);
@@ -113,7 +125,7 @@ pub(super) fn materialize(
     if !is_max {
         let counted = windows
             .iter()
-            .map(|window| count(call, window, &to, &extents))
+            .map(|window| count(call, window, &at_data, &extents))
             .product::<Dim>();
         let counted = t("Cast", [Expr::str(dtype.name()), counted.to_expr()]);
         let average = Expr::binary(BinaryOp::Div, place, counted);
@@ -135,9 +147,9 @@ fn last_read(window: &Window, positions: &Dim) -> Dim {
 }
 
 /// How many elements of a window count along an axis: those inside the operand, or inside its padding too.
-fn count(call: &BoundCall, window: &Window, to: &[Dim], extents: &[Dim]) -> Dim {
+fn count(call: &BoundCall, window: &Window, at_data: &[Dim], extents: &[Dim]) -> Dim {
     let extent = &extents[window.axis];
-    let start = &(&to[window.axis] * &Dim::int(window.stride)) - &Dim::int(window.before);
+    let start = &(&at_data[window.axis] * &Dim::int(window.stride)) - &Dim::int(window.before);
     let (lo, hi) = if call.bool("count_include_pad") {
         (Dim::int(-window.before), extent + &Dim::int(window.after))
     } else {
