@@ -13,6 +13,7 @@ use std::path::Path;
 use irc_syntax::uses::for_each_expr;
 use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, Name, SourceMap, Stmt, parse, print};
 
+use crate::check::{self, Info};
 use crate::codegen::{self, Object, PROFILE, Target};
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
@@ -80,7 +81,7 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
 ];
 
 /// Passes that are run by name only.
-const OTHERS: &[&Pass] = &[&opt::for_tvm::PASS];
+const OTHERS: &[&Pass] = &[&opt::for_tvm::PASS, &opt::for_onnx::PASS];
 
 /// Every pass once, in the order of the pipeline.
 pub fn passes() -> Vec<&'static Pass> {
@@ -315,7 +316,12 @@ fn import(
     // The model's shapes are followed while its operators are expanded, so it is not checked before.
     let target = Target::native();
     let mut cx = PassCx::new(lib, &mut program.weights, &target);
-    opt::lift::run_imported(&mut program.module, &mut cx, &imported.origins);
+    opt::lift::run_imported(
+        &mut program.module,
+        &mut cx,
+        &imported.origins,
+        opt::lift::Lifted::Plain,
+    );
     if !cx.diags.is_empty() {
         return Err(Fault::from(cx.diags));
     }
@@ -423,6 +429,18 @@ pub fn run_passes(
         &mut cx,
         observer,
     )?)
+}
+
+/// The types of a program.
+///
+/// # Errors
+/// What the checker found wrong.
+pub fn check_program(program: &Program, lib: &Library) -> Result<Info, Fault> {
+    let (info, diagnostics) = check::check(&program.module, lib);
+    if has_error(&diagnostics) {
+        return Err(Fault::program(diagnostics));
+    }
+    Ok(info)
 }
 
 /// A compiled program.

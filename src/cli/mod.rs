@@ -10,6 +10,7 @@ mod compare;
 pub mod data;
 pub mod diff;
 pub mod explain;
+pub mod export;
 mod fault;
 pub mod fmt;
 mod git_setup;
@@ -71,6 +72,8 @@ struct Cli {
 enum Verb {
     /// Turn an ONNX file into text
     Import(import::Args),
+    /// Turn a program into an ONNX file
+    Export(export::Args),
     /// Write texts in the canonical form
     Fmt(fmt::Args),
     /// Report what is wrong with texts
@@ -134,6 +137,7 @@ fn run(cli: Cli) -> Exit {
         Verb::Check(args) => check::run(args, &mut session),
         Verb::Print(args) => print::run(args, &mut session),
         Verb::Import(args) => import::run(args, &mut session),
+        Verb::Export(args) => export::run(args, &mut session),
         Verb::Info(args) => info::run(args, &mut session),
         Verb::Opt(args) => opt::run(args, &mut session),
         Verb::Build(args) => build::run(args, &mut session),

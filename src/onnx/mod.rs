@@ -39,7 +39,7 @@ pub mod wire;
 
 pub use fault::{Failure, FailureKind};
 pub use import::{Imported, Options, Source, import};
-pub use tensor::{Files, NoFiles};
+pub use tensor::{Files, NoFiles, number_of};
 pub use value::{Optional, read_optional, read_sequence};
 
 /// The value of a `TensorProto`: test data, as ONNX's backend tests store it.

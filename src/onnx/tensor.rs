@@ -117,37 +117,46 @@ impl Dense<'_> {
     }
 }
 
+/// ONNX's numbers of the element types.
+const DTYPES: [(i64, DType); 26] = [
+    (1, DType::F32),
+    (2, DType::U8),
+    (3, DType::I8),
+    (4, DType::U16),
+    (5, DType::I16),
+    (6, DType::I32),
+    (7, DType::I64),
+    (8, DType::Str),
+    (9, DType::Bool),
+    (10, DType::F16),
+    (11, DType::F64),
+    (12, DType::U32),
+    (13, DType::U64),
+    (14, DType::C64),
+    (15, DType::C128),
+    (16, DType::BF16),
+    (17, DType::F8E4M3FN),
+    (18, DType::F8E4M3FNUZ),
+    (19, DType::F8E5M2),
+    (20, DType::F8E5M2FNUZ),
+    (21, DType::U4),
+    (22, DType::I4),
+    (23, DType::F4E2M1),
+    (24, DType::F8E8M0),
+    (25, DType::U2),
+    (26, DType::I2),
+];
+
 /// The type of ONNX's number for it; `None` for types irc has not.
 pub fn dtype_of(data_type: i64) -> Option<DType> {
-    Some(match data_type {
-        1 => DType::F32,
-        2 => DType::U8,
-        3 => DType::I8,
-        4 => DType::U16,
-        5 => DType::I16,
-        6 => DType::I32,
-        7 => DType::I64,
-        8 => DType::Str,
-        9 => DType::Bool,
-        10 => DType::F16,
-        11 => DType::F64,
-        12 => DType::U32,
-        13 => DType::U64,
-        14 => DType::C64,
-        15 => DType::C128,
-        16 => DType::BF16,
-        17 => DType::F8E4M3FN,
-        18 => DType::F8E4M3FNUZ,
-        19 => DType::F8E5M2,
-        20 => DType::F8E5M2FNUZ,
-        21 => DType::U4,
-        22 => DType::I4,
-        23 => DType::F4E2M1,
-        24 => DType::F8E8M0,
-        25 => DType::U2,
-        26 => DType::I2,
-        _ => return None,
-    })
+    let found = DTYPES.iter().find(|(number, _)| *number == data_type);
+    found.map(|(_, dtype)| *dtype)
+}
+
+/// ONNX's number of an element type.
+pub fn number_of(dtype: DType) -> i64 {
+    let found = DTYPES.iter().find(|(_, known)| *known == dtype);
+    found.map_or(0, |(number, _)| *number)
 }
 
 /// The value of a tensor; `what` names it in errors.

@@ -4,7 +4,8 @@
 //!                                                     →    y = R.add(y_conv2d, y_reshape)
 //!
 //! Composites of `R` stay calls, so the text reads as one would write it. Operators marked `keep=True` in std stay
-//! `onnx.*` calls until `legalize`.
+//! `onnx.*` calls until `legalize`. In an imported text an operator that takes several of `R` stays a call as well, where
+//! nothing that follows has to see into it (`lift_calls`); the pipeline of a build lifts those too.
 //!
 //! A function is lifted in order, and types and small constants are followed on the way: a model's shapes, axes
 //! and pads are often the end of a chain of operators on constants, which is computed here. An `if` on a known
@@ -45,9 +46,18 @@ pub const PASS: Pass = Pass {
     summary: "expand imported operators into R.* calls",
 };
 
+/// Which operators of an imported text become `R.*`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lifted {
+    /// All.
+    Every,
+    /// Those that are one operator of `R`, and those that others have to see into.
+    Plain,
+}
+
 /// Runs the pass on every graph function that calls an operator of ONNX.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
-    run_imported(module, cx, &BTreeMap::new())
+    run_imported(module, cx, &BTreeMap::new(), Lifted::Every)
 }
 
 /// Runs the pass on an imported module; `origins` says what each binding was in the file.
@@ -55,6 +65,7 @@ pub fn run_imported(
     module: &mut Module,
     cx: &mut PassCx,
     origins: &BTreeMap<Name, String>,
+    lifted: Lifted,
 ) -> Changed {
     let heads = check_heads(module, cx);
     let mut changed = false;
@@ -84,6 +95,7 @@ pub fn run_imported(
             copies: BTreeMap::new(),
             ranked: BTreeSet::new(),
             budget: MAX_REPEATED,
+            lifted,
         };
         lift.scope.take(graph::names_of(func));
         let body = std::mem::take(&mut func.body);
@@ -164,6 +176,8 @@ pub(super) struct Lift<'a> {
     pub(super) ranked: BTreeSet<Name>,
     /// How many statements may yet be lifted more than once.
     pub(super) budget: usize,
+    /// Which operators are lifted.
+    pub(super) lifted: Lifted,
 }
 
 /// What lifting changes, to go back to.
@@ -346,6 +360,10 @@ impl Lift<'_> {
     pub(super) fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
         let bound = bound_names(target);
         let base = bound.first().map_or("lv", |name| name.as_str()).to_owned();
+        let before = match self.lifted {
+            Lifted::Plain => self.symbols(),
+            Lifted::Every => BTreeSet::new(),
+        };
         let expansion = self.expander.expand(
             value,
             &base,
@@ -358,6 +376,11 @@ impl Lift<'_> {
             .symbols()
             .for_each(|(symbol, _)| self.names.take(symbol));
         let expansion = match expansion {
+            Ok(expansion) if self.lifted == Lifted::Plain && self.stays_call(value, &expansion) => {
+                let born = &self.symbols() - &before;
+                self.keep_call(stmt, &bound, expansion.ty, &born, out);
+                return;
+            }
             Ok(mut expansion) => {
                 self.made.take(&mut expansion, &self.func);
                 expansion

@@ -29,15 +29,14 @@ class Module:
 # => run irc info net.ir
 main
   <- picture: R.Tensor(("batch", 1, 24, 24), dtype="float32")
-  5 R.add
-  1 R.matmul
+  1 R.add
   1 R.mean
-  3 R.nn.conv2d
   2 R.nn.max_pool2d
   3 R.nn.relu
   1 R.nn.softmax
-  1 R.permute_dims
-  3 R.reshape
+  1 R.reshape
+  3 onnx.Conv
+  1 onnx.Gemm
 weights: 6 of 32112 bytes
 # => lists
 net.ir

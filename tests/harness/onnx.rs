@@ -1,13 +1,15 @@
 //! `tests/onnx`: a model of `tests/onnx/models`, named by the directive `model`, as the text that it is imported to.
 //!
-//! The part `lifted` is the text with ONNX's operators said in terms of `R.*`. What is refused stands as comments: the
+//! The part `lifted` is the text with ONNX's operators said in terms of `R.*`; `imported` is what `irc import` prints,
+//! where some stay calls of ONNX's operators. What is refused stands as comments: the
 //! code, the message and its notes. `models/make.py` writes the models.
 
 use super::Outcome;
 use super::native::LIBRARY;
 use super::sections::{Case, Part};
 use irc::onnx::{Options, Source, import};
-use irc::opt::{PassCx, lift};
+use irc::opt::PassCx;
+use irc::opt::lift::{self, Lifted};
 use irc::syntax::{Diagnostic, print};
 use irc::target::Target;
 use irc::tensor::MappedFile;
@@ -32,20 +34,28 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
     let options = Options {
         is_known: &is_known,
     };
-    let mut imported = match import(Source::Mapped(&file), &ModelFolder::of(&model), &options) {
+    let imported = match import(Source::Mapped(&file), &ModelFolder::of(&model), &options) {
         Ok(imported) => imported,
         Err(failure) => return Ok(vec![Part::new("", &remarks(&failure.diagnostics))]),
     };
     let text = print(&imported.module);
-    let target = Target::native();
-    let mut cx = PassCx::new(library, &mut imported.weights, &target);
-    lift::run_imported(&mut imported.module, &mut cx, &imported.origins);
-    let lifted = if cx.diags.is_empty() {
-        print(&imported.module)
-    } else {
-        remarks(&cx.diags)
+    let lift = |lifted: Lifted| {
+        let (mut module, mut weights) = (imported.module.clone(), imported.weights.clone());
+        let target = Target::native();
+        let mut cx = PassCx::new(library, &mut weights, &target);
+        lift::run_imported(&mut module, &mut cx, &imported.origins, lifted);
+        if cx.diags.is_empty() {
+            print(&module)
+        } else {
+            remarks(&cx.diags)
+        }
     };
-    Ok(vec![Part::new("", &text), Part::new("lifted", &lifted)])
+    let (lifted, kept) = (lift(Lifted::Every), lift(Lifted::Plain));
+    let mut parts = vec![Part::new("", &text), Part::new("lifted", &lifted)];
+    if kept != lifted {
+        parts.push(Part::new("imported", &kept));
+    }
+    Ok(parts)
 }
 
 /// Faults as comments.

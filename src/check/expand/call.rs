@@ -86,9 +86,10 @@ impl<'a> Machine<'_, 'a> {
             return Err(unknown_operator(path, span, self.lib));
         };
         // Operators of ONNX are spelled out, so that what is imported reads in those of `R`.
-        let is_helper =
-            path.starts_with("std.") || path.starts_with("onnx.") || !self.lib.has(path);
-        if self.depth == Depth::OneLevel && !is_helper {
+        let is_spelled_out =
+            path.starts_with("onnx.") && !(self.depth == Depth::Onnx && is_operator_of_onnx(path));
+        let is_helper = path.starts_with("std.") || is_spelled_out || !self.lib.has(path);
+        if self.depth != Depth::Full && !is_helper {
             return self.emit_call(template, path, values, frame, hint);
         }
         let stem = match hint {
@@ -294,6 +295,12 @@ impl<'a> Machine<'_, 'a> {
         }
         Ok(ty)
     }
+}
+
+/// Whether a name is that of an operator of ONNX, not of a part of one that the library has a function for.
+pub(crate) fn is_operator_of_onnx(path: &str) -> bool {
+    let name = path.rsplit('.').next().unwrap_or_default();
+    path.starts_with("onnx.") && name.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
 /// Whether a call states a type.

@@ -4,10 +4,10 @@ use irc_syntax::{Arg, DType, Diagnostic, Expr, ExprKind, Name, Span};
 
 use super::call::Args;
 use super::eval::fault;
-use super::{Eval, Frame, Machine, Value};
+use super::{Depth, Eval, Frame, Machine, Value};
 use crate::check::prim::{self, Kind, Prim, Slot};
 use crate::check::types::{TensorType, Type};
-use crate::library::Template;
+use crate::library::{Template, since_of};
 use crate::shape::Dim;
 
 /// Constants of more elements get a name.
@@ -348,6 +348,9 @@ impl<'a> Machine<'_, 'a> {
                 };
                 args.push(Arg { name, value });
             }
+        }
+        if self.depth == Depth::Onnx && path.starts_with("onnx.") {
+            call = call.with("since", Expr::int(i128::from(since_of(template.func))));
         }
         let hint = match hint {
             "=" => "",

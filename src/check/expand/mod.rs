@@ -35,7 +35,7 @@ use super::types::Type;
 use crate::library::{Library, Template};
 use crate::shape::{Dim, Facts};
 
-pub(crate) use call::unknown_operator;
+pub(crate) use call::{is_operator_of_onnx, unknown_operator};
 pub use value::Value;
 
 /// How far a call is expanded.
@@ -43,6 +43,8 @@ pub use value::Value;
 pub enum Depth {
     /// Library functions that the template calls stay as calls, but for helpers (`std.…`).
     OneLevel,
+    /// The same, and operators of ONNX stay calls that name their version.
+    Onnx,
     /// Down to primitives.
     Full,
 }

@@ -1,0 +1,143 @@
+//! Operators of an imported function that stay calls of ONNX's operators.
+//!
+//!     y, h, c = onnx.LSTM(x, w, r, hidden_size=64, outputs=3, since=17)        stays; as `R.*` it is a loop of 30 lines
+//!     y = onnx.Relu(x, since=17)                                           →   y = R.nn.relu(x)
+//!
+//! An operator that is one operator of `R` is said in that. One that takes more stays, as long as all that is to be known
+//! of its results is their types: some operand is no constant, and it does not compute shapes. Extents that come into being
+//! in it are bound after it:
+//!
+//!     y_found = onnx.NonMaxSuppression(b, s, since=10)
+//!     y = R.match_cast(y_found, R.Tensor((y_d0, 3), dtype="int64"))
+//!
+//! `since` becomes the version that std has the operator from, so that texts do not differ by operator sets that mean the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use irc_syntax::uses::substitute;
+use irc_syntax::{Expr, Name, Stmt, StmtKind};
+
+use super::graph;
+use super::lift::Lift;
+use super::lift_ranks::operands;
+use super::normalize::is_attribute_call;
+use crate::check::expand::{Expansion, is_operator_of_onnx};
+use crate::check::prim::Scope;
+use crate::check::{TensorType, Type, type_to_expr};
+use crate::library::since_of;
+use crate::shape::Dim;
+
+/// Operators that make no kernel by themselves beside another.
+const VIEWS: [&str; 6] = [
+    "R.const",
+    "R.expand_dims",
+    "R.match_cast",
+    "R.reshape",
+    "R.squeeze",
+    "T.int64",
+];
+
+impl Lift<'_> {
+    /// The symbols that there are.
+    pub(super) fn symbols(&self) -> BTreeSet<Name> {
+        let symbols = self.scope.facts().symbols();
+        symbols.map(|(symbol, _)| symbol.clone()).collect()
+    }
+
+    /// Whether a call stays one, given what it comes to.
+    pub(super) fn stays_call(&self, value: &Expr, expansion: &Expansion) -> bool {
+        let types = match &expansion.ty {
+            Type::Tuple(types) => types.iter().collect(),
+            ty => vec![ty],
+        };
+        let is_plain = |ty: &&Type| {
+            ty.as_tensor()
+                .is_some_and(|ty| ty.dtype.is_some() && ty.shape.is_some())
+        };
+        let is_shape = |ty: &TensorType| {
+            ty.dtype.is_some_and(|dtype| dtype.is_int()) && ty.ndim.is_none_or(|ndim| ndim <= 1)
+        };
+        let operands = operands(value);
+        let is_constant = operands.iter().all(|name| self.scope.known(name).is_some());
+        let is_of_onnx = value
+            .as_call()
+            .is_some_and(|(path, _)| is_operator_of_onnx(&path));
+        is_of_onnx
+            && count_operators(&expansion.stmts) > 1
+            && types.iter().all(is_plain)
+            && !types.iter().filter_map(|ty| ty.as_tensor()).all(is_shape)
+            && !is_constant
+    }
+
+    /// Keeps a call; its names get their types. `born` are the symbols that came into being in it.
+    pub(super) fn keep_call(
+        &mut self,
+        mut stmt: Stmt,
+        bound: &[Name],
+        ty: Type,
+        born: &BTreeSet<Name>,
+        out: &mut Vec<Stmt>,
+    ) {
+        let types = match ty {
+            Type::Tuple(types) if bound.len() > 1 => types,
+            ty => vec![ty],
+        };
+        let (mut renamed, mut casts) = (BTreeMap::new(), Vec::new());
+        for (name, ty) in bound.iter().zip(types) {
+            let dims = ty.as_tensor().and_then(|ty| ty.shape.as_deref());
+            let is_born = dims.is_some_and(|dims| {
+                let symbols = dims.iter().flat_map(Dim::symbols);
+                symbols.into_iter().any(|symbol| born.contains(&symbol))
+            });
+            if is_born {
+                let found = self.names.fresh(&format!("{name}_found"));
+                let cast = Expr::call("R.match_cast", [Expr::name(&found), type_to_expr(&ty)]);
+                casts.push(Stmt::bind(name, cast).at(stmt.span));
+                self.scope.define(&found, ty.clone());
+                renamed.insert(name.clone(), Expr::name(found));
+            }
+            self.scope.define(name, ty);
+        }
+        if let StmtKind::Assign { target, value, .. } = &mut stmt.kind {
+            self.say_version(value);
+            substitute(target, &renamed);
+        }
+        out.push(stmt);
+        out.append(&mut casts);
+    }
+
+    /// Names the version that std has the operator of a call from.
+    fn say_version(&self, value: &mut Expr) {
+        let Some((path, _)) = value.as_call() else {
+            return;
+        };
+        let since = value.keyword("since").and_then(Expr::as_int);
+        let since = since.and_then(|since| u32::try_from(since).ok());
+        let Some(template) = self.expander.library().find(&path, since) else {
+            return;
+        };
+        let since = Expr::int(i128::from(since_of(template.func)));
+        for arg in graph::args_mut(value) {
+            if arg.name.as_deref() == Some("since") {
+                arg.value = since.clone();
+            }
+        }
+    }
+}
+
+/// How many operators the bindings of an expansion have, choices and loops counted as many.
+fn count_operators(stmts: &[Stmt]) -> usize {
+    let operators = stmts.iter().map(|stmt| match &stmt.kind {
+        StmtKind::Assign { value, .. } => value.as_call().map_or(0, |(path, _)| {
+            let is_view = VIEWS.contains(&path.as_str()) || is_attribute_call(&path);
+            if path == "I.while_loop" {
+                2
+            } else {
+                usize::from(!is_view)
+            }
+        }),
+        StmtKind::If { .. } | StmtKind::For { .. } | StmtKind::While { .. } => 2,
+        _ => 0,
+    });
+    operators.sum()
+}
