@@ -15,6 +15,7 @@ use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, Name, SourceMap, Stmt
 
 use crate::check::{self, Info};
 use crate::codegen::{self, Object, PROFILE, Target};
+use crate::export;
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::onnx;
@@ -441,6 +442,39 @@ pub fn check_program(program: &Program, lib: &Library) -> Result<Info, Fault> {
         return Err(Fault::program(diagnostics));
     }
     Ok(info)
+}
+
+/// Says a program in operators of ONNX, for the operator set that `options` names or the first that has all of them,
+/// which is named there then. Gives the types of what came out.
+///
+/// # Errors
+/// What the program does wrong, or ONNX cannot say.
+pub fn say_in_onnx(
+    program: &mut Program,
+    lib: &Library,
+    options: &mut export::Options<'_>,
+) -> Result<Info, Fault> {
+    let target = Target::native();
+    let passes = [&opt::normalize::PASS];
+    let promises = Promises::default();
+    run_passes(program, &passes, &target, lib, promises, &mut |_, _, _| {})?;
+    let mut opset = options.opset.unwrap_or(opt::for_onnx::OPSET);
+    loop {
+        let mut cx = PassCx::new(lib, &mut program.weights, &target);
+        cx.recheck(&program.module)?;
+        opt::for_onnx::run_for(&mut program.module, &mut cx, opset);
+        if !cx.diags.is_empty() {
+            return Err(Fault::from(cx.diags));
+        }
+        let info = check_program(program, lib)?;
+        options.opset = Some(opset);
+        let exported = export::export(&program.module, &info, &program.weights, lib, options)?;
+        // An operator may need a newer set, in which others mean something else.
+        match exported.opsets.get("") {
+            Some(needed) if *needed > opset => opset = *needed,
+            _ => return Ok(info),
+        }
+    }
 }
 
 /// A compiled program.

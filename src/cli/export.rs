@@ -8,11 +8,10 @@ use super::Exit;
 use super::output::{Outputs, Unwritable};
 use super::report::{Failure, Session};
 use crate::check::prim::Prim;
-use crate::codegen::Target;
 use crate::driver::{self, Program};
 use crate::export::{self, Exported, Options};
 use crate::library::Library;
-use crate::opt::{Promises, for_onnx, normalize};
+use crate::opt::for_onnx;
 use crate::syntax::uses::for_each_expr;
 
 /// `irc export FILE -o MODEL.onnx`
@@ -27,6 +26,9 @@ pub struct Args {
     /// The function to export, where there are several public ones
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
+    /// The operator set of ai.onnx, 18 or newer; the default is 18, or the first that has all that the program needs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(18..=28))]
+    opset: Option<u32>,
     /// Put weights into a file beside the model, `MODEL.onnx.data`; models of 2 GiB and more need it
     #[arg(long)]
     external_data: bool,
@@ -44,24 +46,16 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     };
     let results = export::result_names(&program.module);
     let parts = taken_apart(&program, &lib);
-    let info = driver::run_passes(
-        &mut program,
-        &[&normalize::PASS, &for_onnx::PASS],
-        &Target::native(),
-        &lib,
-        Promises::default(),
-        &mut |_, _, _| {},
-    )
-    .and_then(|()| driver::check_program(&program, &lib));
-    let info = match info {
-        Ok(info) => info,
-        Err(fault) => return Ok(session.show_fault(&fault)),
-    };
     let beside = beside(&args.output);
-    let options = Options {
+    let mut options = Options {
         function: args.function.as_deref(),
         external: args.external_data.then_some(beside.1.as_str()),
         results,
+        opset: args.opset,
+    };
+    let info = match driver::say_in_onnx(&mut program, &lib, &mut options) {
+        Ok(info) => info,
+        Err(fault) => return Ok(session.show_fault(&fault)),
     };
     let exported = export::export(&program.module, &info, &program.weights, &lib, &options);
     let exported = match exported {

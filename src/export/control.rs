@@ -127,7 +127,7 @@ impl<'w> Exporter<'_, 'w> {
     ) -> Option<Val> {
         let inputs = items.into_iter().map(|item| match item {
             Val::Value(name) | Val::ShapeOf(name) => Some(name),
-            Val::Tuple(_) | Val::Dims(_) => None,
+            Val::Tuple(_) | Val::Dims(_) | Val::Refused => None,
         });
         let inputs = inputs.collect::<Option<_>>()?;
         let output = self.name(names.first()?);

@@ -48,6 +48,27 @@ impl<'w> Exporter<'_, 'w> {
         Some(output)
     }
 
+    /// A number as a 0-d tensor.
+    pub fn scalar(
+        &mut self,
+        dim: &Dim,
+        span: Option<Span>,
+        frame: &mut Frame<'w>,
+    ) -> Option<String> {
+        if let Some(value) = dim.as_int() {
+            let value = Expr::int(value);
+            return self.constant(&Expr::call("R.const", [value, Expr::str("int64")]), None);
+        }
+        let vector = self.extent(dim, span, frame)?;
+        let output = self.fresh("number");
+        let shape = self.numbers(&[])?;
+        self.push(
+            frame,
+            node::plain("Reshape", vec![vector, shape], output.clone()),
+        );
+        Some(output)
+    }
+
     /// One extent as a vector of one element.
     pub fn extent(
         &mut self,

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::uses::bound_names;
-use irc_syntax::{Diagnostic, Expr, ExprKind, Func, Module, Name, Span, Stmt, StmtKind};
+use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Func, Module, Name, Span, Stmt, StmtKind};
 
 use super::node::{self, Role};
 use super::proto::{Attr, Chunks, Data, Graph, Node, Tensor};
-use super::{original_names, tensor};
+use super::{original_names, schemas, tensor};
 use crate::check::prim::{self, Prim};
 use crate::check::{FuncInfo, Info, Type, type_from_expr};
 use crate::library::{Library, since_of};
@@ -28,6 +28,8 @@ pub enum Val {
     Dims(Vec<Dim>),
     /// A shape, as a vector of the graph.
     ShapeOf(String),
+    /// Something that has been refused.
+    Refused,
 }
 
 /// Where the number is that a symbol stands for.
@@ -394,7 +396,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
             }
             None => self.value(value, frame),
         };
-        let Some(found) = found else { return };
+        let found = found.unwrap_or(Val::Refused);
         let many = match &found {
             Val::Tuple(items) if names.len() > 1 => items.clone(),
             _ => vec![found],
@@ -410,7 +412,9 @@ impl<'m, 'w> Exporter<'m, 'w> {
     /// What an expression that is no call stands for.
     pub fn value(&mut self, value: &Expr, frame: &mut Frame<'w>) -> Option<Val> {
         let found = match &value.kind {
-            ExprKind::Name(name) => frame.values.get(name).cloned(),
+            ExprKind::Name(name) if frame.values.contains_key(name) => {
+                frame.values.get(name).cloned()
+            }
             ExprKind::Tuple { items, .. } | ExprKind::List(items) => {
                 let items = items.iter().map(|item| self.value(item, frame));
                 Some(Val::Tuple(items.collect::<Option<_>>()?))
@@ -431,12 +435,15 @@ impl<'m, 'w> Exporter<'m, 'w> {
             ExprKind::Call { .. } if value.is_call_of("R.shape") => {
                 prim::shape_dims(value)?.ok().map(Val::Dims)
             }
-            _ => None,
+            _ => match Dim::from_expr(value) {
+                Ok(dim) => return self.scalar(&dim, value.span, frame).map(Val::Value),
+                Err(_) => None,
+            },
         };
         if found.is_none() {
-            self.refuse(value.span, "this value");
+            self.refuse(value.span, &format!("`{}`", irc_syntax::print_expr(value)));
         }
-        found
+        found.filter(|found| !matches!(found, Val::Refused))
     }
 
     /// The value of the graph that an operand is.
@@ -444,6 +451,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
         match self.value(value, frame)? {
             Val::Value(name) | Val::ShapeOf(name) => Some(name),
             Val::Dims(dims) => self.vector(&dims, value.span, frame),
+            Val::Refused => None,
             Val::Tuple(_) => {
                 self.refuse(value.span, "a tuple as an operand");
                 None
@@ -464,14 +472,13 @@ impl<'m, 'w> Exporter<'m, 'w> {
         let since = since.and_then(|since| u32::try_from(since).ok());
         let template = self.lib.find(path, since)?;
         let (domain, op) = node::domain_of(path);
-        let version = self.opsets.entry(domain.clone()).or_insert(1);
-        *version = (*version).max(since_of(template.func));
-        let mut inputs = Vec::new();
+        let (mut inputs, mut types) = (Vec::new(), Vec::new());
         let mut attrs: Vec<(String, Attr<'w>)> = Vec::new();
         for role in node::roles(path, call, template) {
             match role {
                 Role::Inputs(values) => {
                     for value in values {
+                        types.push(value.and_then(|value| self.dtype_of(value, frame)));
                         inputs.push(match value {
                             Some(value) => self.operand(value, frame)?,
                             None => String::new(),
@@ -501,6 +508,24 @@ impl<'m, 'w> Exporter<'m, 'w> {
         while inputs.last().is_some_and(String::is_empty) {
             inputs.pop();
         }
+        types.truncate(inputs.len());
+        let results = match ty {
+            Some(Type::Tuple(types)) => types.as_slice(),
+            Some(ty) => std::slice::from_ref(ty),
+            None => &[],
+        };
+        let use_ = schemas::Use {
+            domain: &domain,
+            op: &op,
+            attributes: attrs.iter().map(|(name, _)| name.as_str()).collect(),
+            inputs: types,
+            outputs: results.iter().map(dtype_of_type).collect(),
+        };
+        let needed = schemas::needed(&use_)
+            .unwrap_or(1)
+            .max(since_of(template.func));
+        let version = self.opsets.entry(domain.clone()).or_insert(1);
+        *version = (*version).max(needed);
         attrs.sort_by(|a, b| a.0.cmp(&b.0));
         let (outputs, found) = self.results(names, ty);
         let node = Node {
@@ -512,6 +537,26 @@ impl<'m, 'w> Exporter<'m, 'w> {
         };
         self.push(frame, node);
         Some(found)
+    }
+
+    /// The element type of an operand, where it is known.
+    fn dtype_of(&self, value: &Expr, frame: &Frame<'w>) -> Option<DType> {
+        if let Some((path, args)) = value.as_call() {
+            let constant = (path == "R.const").then(|| parse_const(args).ok());
+            return constant.flatten().map(|tensor| tensor.dtype);
+        }
+        let vars = self.info.funcs.get(&frame.func).map(|info| &info.vars)?;
+        match &value.kind {
+            ExprKind::Name(name) => dtype_of_type(vars.get(name)?),
+            ExprKind::Index { value, index } => {
+                let at = usize::try_from(index.first()?.as_int()?).ok()?;
+                match vars.get(value.as_name()?)? {
+                    Type::Tuple(types) => types.get(at).and_then(dtype_of_type),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
     }
 
     /// A tensor attribute that has a name in the text.
@@ -578,4 +623,8 @@ impl<'m, 'w> Exporter<'m, 'w> {
             _ => found,
         })
     }
+}
+
+fn dtype_of_type(ty: &Type) -> Option<DType> {
+    ty.as_tensor()?.dtype
 }

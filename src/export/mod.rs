@@ -17,6 +17,7 @@ mod dims;
 mod graph;
 mod node;
 mod proto;
+mod schemas;
 mod tensor;
 
 pub use proto::Chunks;
@@ -37,6 +38,8 @@ const ML_OPSET: u32 = 4;
 /// What an export may choose.
 #[derive(Clone, Debug, Default)]
 pub struct Options<'o> {
+    /// The operator set of ai.onnx; a node may need a newer one.
+    pub opset: Option<u32>,
     /// The function, where there are several.
     pub function: Option<&'o str>,
     /// The file beside the model that weights go to, where they do.
@@ -78,7 +81,7 @@ pub fn export<'w>(
     }
     let mut opsets = exporter.opsets;
     let main = opsets.entry(String::new()).or_insert(OPSET);
-    *main = (*main).max(OPSET);
+    *main = (*main).max(options.opset.unwrap_or(OPSET));
     let ir_version = ir_version(*main);
     if let Some(version) = opsets.get_mut("ai.onnx.ml") {
         *version = (*version).max(ML_OPSET);

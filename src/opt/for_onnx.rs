@@ -39,6 +39,11 @@ pub const PASS: Pass = Pass {
 
 /// Runs the pass on every graph function.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
+    run_for(module, cx, OPSET)
+}
+
+/// Runs the pass for a newer operator set of ai.onnx.
+pub fn run_for(module: &mut Module, cx: &mut PassCx, opset: u32) -> Changed {
     let lib = cx.lib;
     let mut changed = Changed::No;
     for _ in 0..MAX_ROUNDS {
@@ -46,7 +51,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         for func in module.funcs_mut() {
             rename.visit_func(func);
         }
-        let wanted = |path: &str, call: &Expr| is_wanted(path, call, lib);
+        let wanted = |path: &str, call: &Expr| is_wanted(path, call, lib, opset);
         let expanded = expand_calls(module, cx, Depth::Onnx, &wanted);
         if !cx.diags.is_empty() || (expanded == Changed::No && !rename.found) {
             break;
@@ -66,13 +71,13 @@ pub fn has_word(path: &str, lib: &Library) -> bool {
 }
 
 /// Whether a call is taken apart.
-fn is_wanted(path: &str, call: &Expr, lib: &Library) -> bool {
+fn is_wanted(path: &str, call: &Expr, lib: &Library, opset: u32) -> bool {
     if is_operator_of_onnx(path) {
         let since = call.keyword("since").and_then(Expr::as_int);
         let since = since.and_then(|since| u32::try_from(since).ok());
         let version = |since| lib.find(path, since).map(|found| since_of(found.func));
-        let is_newer = since.is_some_and(|since| since > OPSET);
-        return !is_newer && since.is_some() && version(since) != version(Some(OPSET));
+        let is_newer = since.is_some_and(|since| since > opset);
+        return !is_newer && since.is_some() && version(since) != version(Some(opset));
     }
     !path.starts_with("I.") && (Prim::find(path).is_none() || prim::is_library_form(path, call))
 }
