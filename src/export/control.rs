@@ -209,7 +209,7 @@ impl<'w> Exporter<'_, 'w> {
         let Some(name) = self.operand(value, frame) else {
             return;
         };
-        let is_own = frame.nodes.iter().any(|node| node.outputs.contains(&name));
+        let is_own = self.is_made(&name, frame);
         let is_listed = graph.outputs.iter().any(|(output, _)| *output == name);
         let name = if is_own && !is_listed {
             name

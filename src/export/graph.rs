@@ -182,6 +182,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
             None => Vec::new(),
         };
         let mut given: BTreeMap<String, String> = BTreeMap::new();
+        let mut handed_on = Vec::new();
         for (at, result) in results.iter().enumerate() {
             let Some(value) = self.operand(result, frame) else {
                 continue;
@@ -192,26 +193,52 @@ impl<'m, 'w> Exporter<'m, 'w> {
                 Some(name) => self.renamed.get(name).cloned().unwrap_or(name.to_string()),
                 None => format!("result_{at}"),
             };
-            let is_made = frame.nodes.iter().any(|node| node.outputs.contains(&value));
+            // What the graph has from outside is a result as it is.
+            if wanted == value && !given.contains_key(&value) && !self.is_made(&value, frame) {
+                given.insert(value.clone(), value.clone());
+                self.list_output(value, types.get(at), result, graph);
+                continue;
+            }
+            let is_made = self.is_made(&value, frame);
             let is_first = !given.contains_key(&value);
             let is_free = wanted == value
                 || self.renamed.values().any(|name| *name == wanted)
                 || self.taken.insert(wanted.clone());
-            let is_free = is_free && given.values().all(|output| *output != wanted);
+            let is_given = graph.outputs.iter().any(|(output, _)| *output == wanted);
+            let is_free = is_free && !is_given;
             let output = if is_free { wanted } else { self.fresh(&wanted) };
             if is_made && is_first {
                 given.insert(value, output.clone());
             } else {
-                self.push(frame, node::plain("Identity", vec![value], output.clone()));
-                given.insert(output.clone(), output.clone());
+                handed_on.push((value, output.clone()));
             }
-            let named = |dim: &Dim| dim.as_sym().is_some();
-            match types.get(at).and_then(|ty| tensor::type_of(ty, &named)) {
-                Some(ty) => graph.outputs.push((output, ty)),
-                None => self.refuse(result.span, &format!("the type of the result `{output}`")),
-            }
+            self.list_output(output, types.get(at), result, graph);
         }
         frame.nodes.iter_mut().for_each(|node| node.rename(&given));
+        for (value, output) in handed_on {
+            let value = given.get(&value).cloned().unwrap_or(value);
+            self.push(frame, node::plain("Identity", vec![value], output));
+        }
+    }
+
+    /// Whether a node of a graph makes a value.
+    pub fn is_made(&self, value: &str, frame: &Frame<'w>) -> bool {
+        let mut outputs = frame.nodes.iter().flat_map(|node| &node.outputs);
+        outputs.any(|output| output == value)
+    }
+
+    fn list_output(
+        &mut self,
+        name: String,
+        ty: Option<&Type>,
+        result: &Expr,
+        graph: &mut Graph<'w>,
+    ) {
+        let named = |dim: &Dim| dim.as_sym().is_some();
+        match ty.and_then(|ty| tensor::type_of(ty, &named)) {
+            Some(ty) => graph.outputs.push((name, ty)),
+            None => self.refuse(result.span, &format!("the type of the result `{name}`")),
+        }
     }
 
     pub fn func_info(&self, name: &Name) -> FuncInfo {

@@ -7,6 +7,7 @@ mod debug;
 mod diff;
 mod editors;
 mod examples;
+mod export;
 mod hostile;
 mod image;
 mod kernel;
@@ -38,6 +39,7 @@ const KINDS: [(&str, &str, Runner); 13] = [
     ("syntax/err", "ir", syntax::run_err),
     ("check", "ir", check::run),
     ("onnx", "ir", onnx::run),
+    ("export", "ir", export::run),
     ("opt", "ir", opt::run),
     ("sched", "ir", opt::run_sched),
     ("interp", "ir", programs::run_interp),
