@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use irc_syntax::uses::{bound_names, mentioned};
-use irc_syntax::{Expr, ExprKind, Name, Stmt, StmtKind};
+use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind};
 
 use super::graph::{Exporter, Frame, Source, Val};
 use super::proto::{Attr, Extent, Graph, Node, Type as Proto};
@@ -56,6 +56,11 @@ impl<'w> Exporter<'_, 'w> {
                     outputs: names.iter().map(|name| self.name(name)).collect(),
                     attrs: Vec::new(),
                 };
+                if let Some(value) = bound.operand("x")
+                    && self.is_optional(value, frame)
+                {
+                    return self.value(value, frame);
+                }
                 match bound.operand("x") {
                     Some(value) => made.inputs.push(self.operand(value, frame)?),
                     None => {
@@ -88,6 +93,12 @@ impl<'w> Exporter<'_, 'w> {
         }
     }
 
+    fn is_optional(&self, value: &Expr, frame: &Frame<'w>) -> bool {
+        let vars = self.info.funcs.get(&frame.func).map(|info| &info.vars);
+        let ty = value.as_name().and_then(|name| vars?.get(name));
+        matches!(ty, Some(Type::Opt(_)))
+    }
+
     fn sequence(
         &mut self,
         bound: &prim::BoundCall,
@@ -98,44 +109,57 @@ impl<'w> Exporter<'_, 'w> {
         let items: Vec<Expr> = match bound.items("items") {
             Items::Listed(items) => items.to_vec(),
             Items::Tuple(value) => match self.value(value, frame)? {
-                Val::Tuple(items) => return self.sequence_of(items, names, frame),
+                Val::Tuple(items) => {
+                    let output = self.name(names.first()?);
+                    return self.sequence_of(items, output, frame).map(Val::Value);
+                }
                 // A sequence made of a sequence is the same.
                 found => return Some(found),
             },
         };
         if items.is_empty() {
-            let ty = call.keyword("ty").and_then(|ty| type_from_expr(ty).ok());
+            let ty = match bound.get("ty") {
+                prim::Bound::Expr(ty) => type_from_expr(ty).ok(),
+                _ => call.keyword("ty").and_then(|ty| type_from_expr(ty).ok()),
+            };
             let dtype = ty.and_then(|ty| ty.as_tensor().and_then(|ty| ty.dtype));
-            let output = self.name(names.first()?);
-            let mut made = node::plain("SequenceEmpty", Vec::new(), output.clone());
-            if let Some(dtype) = dtype {
-                made.attrs
-                    .push(("dtype".to_owned(), Attr::Int(number_of(dtype))));
-            }
-            self.push(frame, made);
-            return Some(Val::Value(output));
+            return Some(match dtype {
+                Some(dtype) => Val::Value(self.empty(Some(dtype), frame)),
+                None => Val::Empty,
+            });
         }
         let items: Option<Vec<Val>> = items.iter().map(|item| self.value(item, frame)).collect();
-        self.sequence_of(items?, names, frame)
+        let output = self.name(names.first()?);
+        self.sequence_of(items?, output, frame).map(Val::Value)
     }
 
-    fn sequence_of(
+    /// A sequence of nothing.
+    pub fn empty(&mut self, dtype: Option<DType>, frame: &mut Frame<'w>) -> String {
+        let output = self.fresh("empty");
+        let mut made = node::plain("SequenceEmpty", Vec::new(), output.clone());
+        if let Some(dtype) = dtype {
+            made.attrs
+                .push(("dtype".to_owned(), Attr::Int(number_of(dtype))));
+        }
+        self.push(frame, made);
+        output
+    }
+
+    /// A sequence of values, under a name of the graph.
+    pub fn sequence_of(
         &mut self,
         items: Vec<Val>,
-        names: &[Name],
+        output: String,
         frame: &mut Frame<'w>,
-    ) -> Option<Val> {
+    ) -> Option<String> {
         let inputs = items.into_iter().map(|item| match item {
             Val::Value(name) | Val::ShapeOf(name) => Some(name),
-            Val::Tuple(_) | Val::Dims(_) | Val::Refused => None,
+            Val::Tuple(_) | Val::Dims(_) | Val::Empty | Val::Refused => None,
         });
         let inputs = inputs.collect::<Option<_>>()?;
-        let output = self.name(names.first()?);
-        self.push(
-            frame,
-            node::plain("SequenceConstruct", inputs, output.clone()),
-        );
-        Some(Val::Value(output))
+        let made = node::plain("SequenceConstruct", inputs, output.clone());
+        self.push(frame, made);
+        Some(output)
     }
 
     /// `if`: a graph a branch, whose outputs are the names that both bind and that are read after it.
@@ -159,34 +183,62 @@ impl<'w> Exporter<'_, 'w> {
             .filter(|name| read.contains(*name))
             .cloned()
             .collect();
+        let mut inner = [frame.inner(), frame.inner()];
+        for (inner, stmts) in inner.iter_mut().zip(branches) {
+            self.block(stmts, inner);
+        }
+        // A tuple is given member by member.
+        let vars = self.info.funcs.get(&frame.func).map(|info| &info.vars);
+        let n_members = |name: &Name| match vars.and_then(|vars| vars.get(name)) {
+            Some(Type::Tuple(types)) => Some(types.len()),
+            _ => None,
+        };
+        let members: Vec<Option<usize>> = wanted.iter().map(n_members).collect();
         let mut attrs = Vec::new();
-        for (key, stmts) in ["then_branch", "else_branch"].iter().zip(branches) {
-            let mut inner = frame.inner();
-            self.block(stmts, &mut inner);
+        for (key, mut inner) in ["then_branch", "else_branch"].iter().zip(inner) {
             let mut graph = Graph {
                 name: (*key).to_owned(),
                 ..Graph::default()
             };
-            for name in &wanted {
-                self.result(&Expr::name(name), name, &mut inner, &mut graph);
+            for (name, members) in wanted.iter().zip(&members) {
+                let values = match members {
+                    Some(n) => (0..*n)
+                        .map(|at| Expr::index(Expr::name(name), [Expr::int(at as i128)]))
+                        .collect(),
+                    None => vec![Expr::name(name)],
+                };
+                for value in values {
+                    self.result(&value, name, &mut inner, &mut graph);
+                }
             }
             graph.nodes = inner.nodes;
             attrs.push(((*key).to_owned(), Attr::Graph(graph)));
         }
         attrs.reverse();
-        let outputs: Vec<String> = wanted.iter().map(|name| self.name(name)).collect();
-        for (name, output) in wanted.iter().zip(&outputs) {
-            let ty = self
-                .info
+        let mut outputs = Vec::new();
+        for (name, members) in wanted.iter().zip(&members) {
+            if let Some(n) = members {
+                let items: Vec<String> = (0..*n)
+                    .map(|at| self.fresh(&format!("{name}_{at}")))
+                    .collect();
+                let found = items.iter().cloned().map(Val::Value).collect();
+                frame.values.insert(name.clone(), Val::Tuple(found));
+                outputs.extend(items);
+                continue;
+            }
+            let output = self.name(name);
+            let info = self.info;
+            let ty = info
                 .funcs
                 .get(&frame.func)
                 .and_then(|info| info.vars.get(name));
             if let Some(ty) = ty {
-                self.note_type(frame, output, ty);
+                self.note_type(frame, &output, ty);
             }
             frame
                 .values
                 .insert(name.clone(), Val::Value(output.clone()));
+            outputs.push(output);
         }
         let node = Node {
             op: "If".to_owned(),
@@ -202,10 +254,27 @@ impl<'w> Exporter<'_, 'w> {
     fn result(&mut self, value: &Expr, base: &str, frame: &mut Frame<'w>, graph: &mut Graph<'w>) {
         let info = self.info;
         let vars = info.funcs.get(&frame.func).map(|info| &info.vars);
-        let ty = value
-            .as_name()
-            .and_then(|name| vars.and_then(|vars| vars.get(name)));
-        let ty = ty.and_then(|ty| tensor::type_of(ty, &|_| false));
+        let ty = match &value.kind {
+            ExprKind::Name(name) => vars.and_then(|vars| vars.get(name)),
+            ExprKind::Index { value, index } => {
+                let at = index.first().and_then(Expr::as_int);
+                let of = value.as_name().and_then(|name| vars?.get(name));
+                match (of, at.map(usize::try_from)) {
+                    (Some(Type::Tuple(types)), Some(Ok(at))) => types.get(at),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let ty = match ty {
+            Some(Type::Tuple(types)) => {
+                let element = types.first().and_then(|ty| ty.as_tensor());
+                element
+                    .and_then(|ty| ty.dtype)
+                    .map(|dtype| Proto::Sequence(Box::new(Proto::Tensor(number_of(dtype), None))))
+            }
+            ty => ty.and_then(|ty| tensor::type_of(ty, &|_| false)),
+        };
         let Some(name) = self.operand(value, frame) else {
             return;
         };
@@ -263,8 +332,15 @@ impl<'w> Exporter<'_, 'w> {
                 None => String::new(),
             });
         }
-        for value in &carried {
-            inputs.push(self.operand(value, frame)?);
+        for (value, (_, ty)) in carried.iter().zip(info.params.iter().skip(1)) {
+            let element = match ty {
+                Type::Seq(element) => element.as_tensor().and_then(|ty| ty.dtype),
+                _ => None,
+            };
+            inputs.push(match self.value(value, frame)? {
+                Val::Empty => self.empty(element, frame),
+                _ => self.operand(value, frame)?,
+            });
         }
         let mut inner = Frame::of(func);
         let mut graph = Graph {
@@ -284,7 +360,7 @@ impl<'w> Exporter<'_, 'w> {
             inner.values.insert(name.clone(), Val::Value(value));
             if at == 0 {
                 let value = self.fresh(&format!("{}_condition", func.name));
-                let truth = Proto::Tensor(number_of(irc_syntax::DType::Bool), Some(Vec::new()));
+                let truth = Proto::Tensor(number_of(DType::Bool), Some(Vec::new()));
                 graph.inputs.push((value, truth));
             }
         }
@@ -307,10 +383,7 @@ impl<'w> Exporter<'_, 'w> {
             &mut inner,
             node::plain("Identity", vec![condition], output.clone()),
         );
-        let truth = Proto::Tensor(
-            number_of(irc_syntax::DType::Bool),
-            Some(Vec::<Extent>::new()),
-        );
+        let truth = Proto::Tensor(number_of(DType::Bool), Some(Vec::<Extent>::new()));
         graph.outputs.push((output, truth));
         for value in &results {
             let base = value.as_name().map_or("row".to_owned(), Name::to_string);

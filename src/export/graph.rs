@@ -7,10 +7,11 @@ use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Func, Module, Name, Span, St
 
 use super::node::{self, Role};
 use super::proto::{Attr, Chunks, Data, Graph, Node, Tensor};
-use super::{original_names, schemas, tensor};
+use super::{original_names, tensor};
 use crate::check::prim::{self, Prim};
 use crate::check::{FuncInfo, Info, Type, type_from_expr};
 use crate::library::{Library, since_of};
+use crate::onnx::schemas;
 use crate::shape::Dim;
 use crate::tensor::{Weights, parse_const};
 
@@ -28,6 +29,8 @@ pub enum Val {
     Dims(Vec<Dim>),
     /// A shape, as a vector of the graph.
     ShapeOf(String),
+    /// A sequence of nothing, whose element type its first use says.
+    Empty,
     /// Something that has been refused.
     Refused,
 }
@@ -479,9 +482,11 @@ impl<'m, 'w> Exporter<'m, 'w> {
             Val::Value(name) | Val::ShapeOf(name) => Some(name),
             Val::Dims(dims) => self.vector(&dims, value.span, frame),
             Val::Refused => None,
-            Val::Tuple(_) => {
-                self.refuse(value.span, "a tuple as an operand");
-                None
+            Val::Empty => Some(self.empty(None, frame)),
+            // A tuple that is one value is a sequence.
+            Val::Tuple(items) => {
+                let name = self.fresh("sequence");
+                self.sequence_of(items, name, frame)
             }
         }
     }
@@ -500,6 +505,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
         let template = self.lib.find(path, since)?;
         let (domain, op) = node::domain_of(path);
         let (mut inputs, mut types) = (Vec::new(), Vec::new());
+        self.fill_empty(call, frame);
         let mut attrs: Vec<(String, Attr<'w>)> = Vec::new();
         for role in node::roles(path, call, template) {
             match role {
@@ -514,9 +520,12 @@ impl<'m, 'w> Exporter<'m, 'w> {
                 }
                 Role::Attr(name, value) => {
                     let param = template.func.params.iter().find(|param| param.name == name);
-                    let wanted = param
-                        .and_then(|param| param.ty.as_ref())
-                        .and_then(Expr::as_path);
+                    let annotated = param.and_then(|param| param.ty.as_ref()?.as_path());
+                    let wanted = match schemas::attribute_type(&domain, &op, &name) {
+                        Some("int") if annotated.as_deref() == Some("dtype") => annotated,
+                        Some(kind) => Some(kind.to_owned()),
+                        None => annotated,
+                    };
                     let default = param.and_then(|param| param.default.as_ref());
                     let constant = match value.as_name().and_then(|name| frame.values.get(name)) {
                         Some(Val::Value(value)) => self.attribute_tensor(value),
@@ -548,9 +557,8 @@ impl<'m, 'w> Exporter<'m, 'w> {
             inputs: types,
             outputs: results.iter().map(dtype_of_type).collect(),
         };
-        let needed = schemas::needed(&use_)
-            .unwrap_or(1)
-            .max(since_of(template.func));
+        let needed = schemas::needed(&use_).unwrap_or(1);
+        let needed = needed.max(since.unwrap_or(since_of(template.func)));
         let version = self.opsets.entry(domain.clone()).or_insert(1);
         *version = (*version).max(needed);
         attrs.sort_by(|a, b| a.0.cmp(&b.0));
@@ -564,6 +572,19 @@ impl<'m, 'w> Exporter<'m, 'w> {
         };
         self.push(frame, node);
         Some(found)
+    }
+
+    /// Gives sequences of nothing among the operands of a call the element type of the others.
+    fn fill_empty(&mut self, call: &Expr, frame: &mut Frame<'w>) {
+        let operands: Vec<Expr> = call.positional().cloned().collect();
+        let mut dtypes = operands.iter().map(|value| self.dtype_of(value, frame));
+        let dtype = dtypes.find_map(|dtype| dtype);
+        for name in operands.iter().filter_map(Expr::as_name) {
+            if matches!(frame.values.get(name), Some(Val::Empty)) {
+                let value = self.empty(dtype, frame);
+                frame.values.insert(name.clone(), Val::Value(value));
+            }
+        }
     }
 
     /// The element type of an operand, where it is known.

@@ -17,7 +17,6 @@ mod dims;
 mod graph;
 mod node;
 mod proto;
-mod schemas;
 mod tensor;
 
 pub use proto::Chunks;

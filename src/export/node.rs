@@ -114,7 +114,11 @@ pub fn attr<'w>(value: &Expr, wanted: &str, default: Option<&Expr>) -> Option<At
         (ExprKind::Bool(truth), _) => Attr::Int(i64::from(*truth)),
         (ExprKind::List(items) | ExprKind::Tuple { items, .. }, _) => {
             let like = default.and_then(Expr::as_items).unwrap_or_default();
-            list(items, like)?
+            list(items, like, wanted)?
+        }
+        (_, "int") if value.as_int().is_none() => {
+            let number = number(value).filter(|number| number.fract() == 0.0)?;
+            Attr::Int(number as i64)
         }
         (_, "float") => Attr::Float(number(value)? as f32),
         _ => match int(value) {
@@ -124,14 +128,14 @@ pub fn attr<'w>(value: &Expr, wanted: &str, default: Option<&Expr>) -> Option<At
     })
 }
 
-fn list<'w>(items: &[Expr], like: &[Expr]) -> Option<Attr<'w>> {
+fn list<'w>(items: &[Expr], like: &[Expr], wanted: &str) -> Option<Attr<'w>> {
     let is_text = |expr: &Expr| matches!(expr.kind, ExprKind::Str(_));
     let is_whole = |expr: &Expr| expr.as_int().is_some();
     let first = items.iter().chain(like);
-    Some(if first.clone().any(is_text) {
+    Some(if wanted == "strings" || first.clone().any(is_text) {
         let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
         Attr::Strs(texts.collect::<Option<_>>()?)
-    } else if items.iter().all(is_whole) && like.iter().all(is_whole) {
+    } else if wanted != "floats" && items.iter().all(is_whole) && like.iter().all(is_whole) {
         let ints = items.iter().map(|item| i64::try_from(item.as_int()?).ok());
         Attr::Ints(ints.collect::<Option<_>>()?)
     } else {

@@ -31,6 +31,7 @@ pub mod model;
 mod names;
 mod nodes;
 mod order;
+pub mod schemas;
 mod signature;
 mod staged;
 mod tensor;

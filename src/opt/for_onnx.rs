@@ -18,6 +18,7 @@ use crate::check::expand::{Depth, is_operator_of_onnx};
 use crate::check::prim::{self, Prim};
 use crate::check::stage::Level;
 use crate::library::{Library, since_of};
+use crate::onnx::schemas;
 
 /// The operator set of ai.onnx that is written, where no operator needs a newer one.
 pub const OPSET: u32 = 18;
@@ -76,6 +77,10 @@ fn is_wanted(path: &str, call: &Expr, lib: &Library, opset: u32) -> bool {
         let since = call.keyword("since").and_then(Expr::as_int);
         let since = since.and_then(|since| u32::try_from(since).ok());
         let version = |since| lib.find(path, since).map(|found| since_of(found.func));
+        let name = path.strip_prefix("onnx.").unwrap_or(path);
+        if !name.contains('.') && !schemas::has("", name) {
+            return true;
+        }
         let is_newer = since.is_some_and(|since| since > opset);
         return !is_newer && since.is_some() && version(since) != version(Some(opset));
     }

@@ -360,9 +360,9 @@ impl Lift<'_> {
     pub(super) fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
         let bound = bound_names(target);
         let base = bound.first().map_or("lv", |name| name.as_str()).to_owned();
-        let before = match self.lifted {
-            Lifted::Plain => self.symbols(),
-            Lifted::Every => BTreeSet::new(),
+        let facts = match self.lifted {
+            Lifted::Plain => Some(self.scope.info.facts.clone()),
+            Lifted::Every => None,
         };
         let expansion = self.expander.expand(
             value,
@@ -376,9 +376,10 @@ impl Lift<'_> {
             .symbols()
             .for_each(|(symbol, _)| self.names.take(symbol));
         let expansion = match expansion {
-            Ok(expansion) if self.lifted == Lifted::Plain && self.stays_call(value, &expansion) => {
-                let born = &self.symbols() - &before;
-                self.keep_call(stmt, &bound, expansion.ty, &born, out);
+            Ok(expansion) if facts.is_some() && self.stays_call(value, &expansion) => {
+                // What came to be known on the way is of names that the text does not have.
+                self.scope.info.facts = facts.unwrap_or_default();
+                self.keep_call(stmt, &bound, expansion.ty, out);
                 return;
             }
             Ok(mut expansion) => {

@@ -8,6 +8,7 @@
 //! in it are bound after it:
 //!
 //!     y_found = onnx.NonMaxSuppression(b, s, since=10)
+//!     y_d0 = T.int64()
 //!     y = R.match_cast(y_found, R.Tensor((y_d0, 3), dtype="int64"))
 //!
 //! `since` becomes the version that std has the operator from, so that texts do not differ by operator sets that mean the same.
@@ -25,7 +26,6 @@ use crate::check::expand::{Expansion, is_operator_of_onnx};
 use crate::check::prim::Scope;
 use crate::check::{TensorType, Type, type_to_expr};
 use crate::library::since_of;
-use crate::shape::Dim;
 
 /// Operators that make no kernel by themselves beside another.
 const VIEWS: [&str; 6] = [
@@ -38,12 +38,6 @@ const VIEWS: [&str; 6] = [
 ];
 
 impl Lift<'_> {
-    /// The symbols that there are.
-    pub(super) fn symbols(&self) -> BTreeSet<Name> {
-        let symbols = self.scope.facts().symbols();
-        symbols.map(|(symbol, _)| symbol.clone()).collect()
-    }
-
     /// Whether a call stays one, given what it comes to.
     pub(super) fn stays_call(&self, value: &Expr, expansion: &Expansion) -> bool {
         let types = match &expansion.ty {
@@ -54,9 +48,8 @@ impl Lift<'_> {
             ty.as_tensor()
                 .is_some_and(|ty| ty.dtype.is_some() && ty.shape.is_some())
         };
-        let is_shape = |ty: &TensorType| {
-            ty.dtype.is_some_and(|dtype| dtype.is_int()) && ty.ndim.is_none_or(|ndim| ndim <= 1)
-        };
+        // Numbers that are known as extents are wanted by what follows.
+        let is_shape = |ty: &TensorType| ty.value.is_some();
         let operands = operands(value);
         let is_constant = operands.iter().all(|name| self.scope.known(name).is_some());
         let is_of_onnx = value
@@ -65,32 +58,47 @@ impl Lift<'_> {
         is_of_onnx
             && count_operators(&expansion.stmts) > 1
             && types.iter().all(is_plain)
-            && !types.iter().filter_map(|ty| ty.as_tensor()).all(is_shape)
+            && !types.iter().filter_map(|ty| ty.as_tensor()).any(is_shape)
+            && (value.keyword("outputs").is_some() || types.len() == 1)
             && !is_constant
     }
 
-    /// Keeps a call; its names get their types. `born` are the symbols that came into being in it.
+    /// Keeps a call; its names get their types. An extent that the text has no symbol for gets one.
     pub(super) fn keep_call(
         &mut self,
         mut stmt: Stmt,
         bound: &[Name],
         ty: Type,
-        born: &BTreeSet<Name>,
         out: &mut Vec<Stmt>,
     ) {
         let types = match ty {
             Type::Tuple(types) if bound.len() > 1 => types,
             ty => vec![ty],
         };
+        let known: BTreeSet<Name> = {
+            let symbols = self.scope.facts().symbols();
+            symbols.map(|(symbol, _)| symbol.clone()).collect()
+        };
         let (mut renamed, mut casts) = (BTreeMap::new(), Vec::new());
-        for (name, ty) in bound.iter().zip(types) {
-            let dims = ty.as_tensor().and_then(|ty| ty.shape.as_deref());
-            let is_born = dims.is_some_and(|dims| {
-                let symbols = dims.iter().flat_map(Dim::symbols);
-                symbols.into_iter().any(|symbol| born.contains(&symbol))
-            });
-            if is_born {
+        for (name, mut ty) in bound.iter().zip(types) {
+            let mut born = Vec::new();
+            if let Type::Tensor(TensorType {
+                shape: Some(dims), ..
+            }) = &mut ty
+            {
+                for (axis, dim) in dims.iter_mut().enumerate() {
+                    if !dim.symbols().is_subset(&known) {
+                        *dim = self.scope.fresh(&format!("{name}_d{axis}"));
+                        born.extend(dim.as_sym().cloned());
+                    }
+                }
+            }
+            if !born.is_empty() {
                 let found = self.names.fresh(&format!("{name}_found"));
+                for symbol in born {
+                    self.names.take(&symbol);
+                    casts.push(Stmt::bind(symbol, Expr::call("T.int64", [])).at(stmt.span));
+                }
                 let cast = Expr::call("R.match_cast", [Expr::name(&found), type_to_expr(&ty)]);
                 casts.push(Stmt::bind(name, cast).at(stmt.span));
                 self.scope.define(&found, ty.clone());

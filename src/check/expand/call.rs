@@ -90,7 +90,7 @@ impl<'a> Machine<'_, 'a> {
             path.starts_with("onnx.") && !(self.depth == Depth::Onnx && is_operator_of_onnx(path));
         let is_helper = path.starts_with("std.") || is_spelled_out || !self.lib.has(path);
         if self.depth != Depth::Full && !is_helper {
-            return self.emit_call(template, path, values, frame, hint);
+            return self.emit_call(template, path, values, since, frame, hint);
         }
         let stem = match hint {
             "=" => frame.prefix.clone(),

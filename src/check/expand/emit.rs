@@ -310,6 +310,7 @@ impl<'a> Machine<'_, 'a> {
         template: Template<'a>,
         path: &str,
         values: Args,
+        since: Option<u32>,
         frame: &Frame<'a>,
         hint: &str,
     ) -> Eval {
@@ -350,7 +351,10 @@ impl<'a> Machine<'_, 'a> {
             }
         }
         if self.depth == Depth::Onnx && path.starts_with("onnx.") {
-            call = call.with("since", Expr::int(i128::from(since_of(template.func))));
+            call = call.with(
+                "since",
+                Expr::int(i128::from(since.unwrap_or(since_of(template.func)))),
+            );
         }
         let hint = match hint {
             "=" => "",

@@ -7,6 +7,7 @@ use super::{Eval, Frame, Machine, Value};
 use crate::check::prim;
 use crate::check::types::Type;
 use crate::library::Template;
+use crate::shape::Dim;
 
 impl<'a> Machine<'_, 'a> {
     /// A user's call of a library function: the function, and the arguments as values.
@@ -54,6 +55,11 @@ impl<'a> Machine<'_, 'a> {
             template: None,
             prefix: String::new(),
         };
+        if let Some(dim) = self.extent(expr) {
+            return Ok(dim
+                .as_int()
+                .map_or(Value::Dim(dim), |value| Value::Int(value.into())));
+        }
         match &expr.kind {
             ExprKind::List(items) => Ok(Value::List(
                 items
@@ -127,6 +133,24 @@ impl<'a> Machine<'_, 'a> {
             }
             _ => self.eval(expr, &mut blank(), ""),
         }
+    }
+}
+
+impl Machine<'_, '_> {
+    /// Arithmetic of extents, scalar parameters among them.
+    fn extent(&mut self, expr: &Expr) -> Option<Dim> {
+        let is_arithmetic = match &expr.kind {
+            ExprKind::Binary { .. } => true,
+            ExprKind::Call { .. } => expr.is_call_of("T.min") || expr.is_call_of("T.max"),
+            _ => false,
+        };
+        let dim = is_arithmetic.then(|| Dim::from_expr(expr).ok())??;
+        let mut symbols = dim.symbols().into_iter();
+        let are_extents = symbols.all(|symbol| {
+            let ty = self.type_of(&Expr::name(symbol));
+            matches!(ty, Type::Scalar(dtype) if dtype.is_int())
+        });
+        are_extents.then_some(dim)
     }
 }
 

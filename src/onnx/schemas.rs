@@ -14,7 +14,7 @@ struct Version {
     since: u32,
     /// `None` for any number.
     most_inputs: Option<usize>,
-    attributes: Vec<&'static str>,
+    attributes: BTreeMap<&'static str, &'static str>,
     inputs: Vec<&'static str>,
     outputs: Vec<&'static str>,
 }
@@ -33,14 +33,26 @@ pub struct Use<'u> {
     pub outputs: Vec<Option<DType>>,
 }
 
+/// Whether operator sets from 18 on (4 for ai.onnx.ml) have an operator.
+pub fn has(domain: &str, op: &str) -> bool {
+    table().contains_key(&(shown(domain), op))
+}
+
+/// The type of an attribute, as its field of `AttributeProto` is called: `int`, `floats`.
+pub fn attribute_type(domain: &str, op: &str, name: &str) -> Option<&'static str> {
+    let versions = table().get(&(shown(domain), op))?;
+    versions
+        .iter()
+        .find_map(|version| version.attributes.get(name).copied())
+}
+
+fn shown(domain: &str) -> &str {
+    if domain.is_empty() { "ai.onnx" } else { domain }
+}
+
 /// The operator set that a node needs; `None` where the operator is not ONNX's, or no version has it so.
 pub fn needed(node: &Use<'_>) -> Option<u32> {
-    let domain = if node.domain.is_empty() {
-        "ai.onnx"
-    } else {
-        node.domain
-    };
-    let versions = table().get(&(domain, node.op))?;
+    let versions = table().get(&(shown(node.domain), node.op))?;
     let has_form = |version: &&Version| {
         version
             .most_inputs
@@ -48,7 +60,7 @@ pub fn needed(node: &Use<'_>) -> Option<u32> {
             && node
                 .attributes
                 .iter()
-                .all(|name| version.attributes.contains(name))
+                .all(|name| version.attributes.contains_key(name))
     };
     let has_types = |version: &&Version| {
         allow(&version.inputs, &node.inputs) && allow(&version.outputs, &node.outputs)
@@ -83,7 +95,10 @@ fn table() -> &'static BTreeMap<(&'static str, &'static str), Vec<Version>> {
             let version = Version {
                 since: column().parse().unwrap_or(1),
                 most_inputs: column().parse().ok(),
-                attributes: column().split(',').collect(),
+                attributes: column()
+                    .split(',')
+                    .filter_map(|attribute| attribute.split_once('='))
+                    .collect(),
                 inputs: column().split(';').collect(),
                 outputs: column().split(';').collect(),
             };

@@ -1,9 +1,10 @@
 """Writes schemas.txt: what ONNX's operator sets from 18 on allow, as the `onnx` package has it.
 
     pip install onnx==1.23.2
-    python src/export/schemas.py > src/export/schemas.txt
+    python src/onnx/schemas.py > src/onnx/schemas.txt
 
-A line is one version of an operator: domain, name, version, how many inputs it takes, its attributes, and the element
+A line is one version of an operator: domain, name, version, how many inputs it takes, its attributes with their
+types, and the element
 types of each input and of each output (`*` for any). Of an operator's versions, the one that set 18 has is the first line.
 """
 
@@ -43,18 +44,23 @@ def types(schema, text):
     return ",".join(sorted(found))
 
 
+def kind(attribute):
+    """The type of an attribute, as its field of AttributeProto is called."""
+    return str(attribute.type).rsplit(".", 1)[-1].lower()
+
+
 def main():
     rows = []
     for schema in defs.get_all_schemas_with_history():
-        if schema.domain not in FIRST or schema.deprecated:
+        if schema.domain not in FIRST:
             continue
         rows.append((schema.domain, schema.name, schema.since_version, schema))
     rows.sort(key=lambda row: row[:3])
     for domain, name, version, schema in rows:
         later = [r for r in rows if r[0] == domain and r[1] == name and version < r[2] <= FIRST[domain]]
-        if later:
+        if later or schema.deprecated:
             continue
-        attributes = ",".join(sorted(schema.attributes))
+        attributes = ",".join(f"{key}={kind(value)}" for key, value in sorted(schema.attributes.items()))
         inputs = ";".join(types(schema, formal.type_str) for formal in schema.inputs)
         most = schema.max_input if schema.max_input < 1 << 30 else "*"
         outputs = ";".join(types(schema, formal.type_str) for formal in schema.outputs)
