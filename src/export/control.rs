@@ -174,7 +174,7 @@ impl<'w> Exporter<'_, 'w> {
             return;
         };
         let bound = branches.map(|stmts| {
-            let bound = stmts.iter().flat_map(|stmt| names_bound(stmt));
+            let bound = stmts.iter().flat_map(names_bound);
             bound.collect::<BTreeSet<Name>>()
         });
         let read = mentioned(rest);
@@ -445,7 +445,7 @@ fn names_bound(stmt: &Stmt) -> Vec<Name> {
         StmtKind::Assign { target, .. } => bound_names(target),
         StmtKind::If { then, orelse, .. } => {
             let inner = |stmts: &[Stmt]| {
-                let bound = stmts.iter().flat_map(|stmt| names_bound(stmt));
+                let bound = stmts.iter().flat_map(names_bound);
                 bound.collect::<BTreeSet<Name>>()
             };
             inner(then).intersection(&inner(orelse)).cloned().collect()

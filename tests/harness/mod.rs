@@ -33,7 +33,7 @@ type Outcome = Result<Vec<Part>, String>;
 type Runner = fn(&Case, &Path) -> Outcome;
 
 /// Folder or file under `tests/`, the extension of its files, their runner. The first that fits counts.
-const KINDS: [(&str, &str, Runner); 13] = [
+const KINDS: [(&str, &str, Runner); 14] = [
     ("readme.ir", "ir", syntax::run_ok),
     ("syntax/ok", "ir", syntax::run_ok),
     ("syntax/err", "ir", syntax::run_err),
