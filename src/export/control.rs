@@ -9,7 +9,7 @@ use super::graph::{Exporter, Frame, Source, Val};
 use super::proto::{Attr, Extent, Graph, Node, Type as Proto};
 use super::{node, tensor};
 use crate::check::prim::{self, Items, Prim};
-use crate::check::{Type, type_from_expr};
+use crate::check::{FuncInfo, Type, type_from_expr};
 use crate::onnx::number_of;
 use crate::shape::Dim;
 
@@ -325,23 +325,7 @@ impl<'w> Exporter<'_, 'w> {
         let condition = bound
             .operand("condition")
             .filter(|expr| expr.kind != ExprKind::None);
-        let mut inputs = Vec::new();
-        for operand in [trips, condition] {
-            inputs.push(match operand {
-                Some(operand) => self.operand(operand, frame)?,
-                None => String::new(),
-            });
-        }
-        for (value, (_, ty)) in carried.iter().zip(info.params.iter().skip(1)) {
-            let element = match ty {
-                Type::Seq(element) => element.as_tensor().and_then(|ty| ty.dtype),
-                _ => None,
-            };
-            inputs.push(match self.value(value, frame)? {
-                Val::Empty => self.empty(element, frame),
-                _ => self.operand(value, frame)?,
-            });
-        }
+        let inputs = self.loop_inputs([trips, condition], &carried, &info, frame)?;
         let mut inner = Frame::of(func);
         let mut graph = Graph {
             name: func.name.to_string(),
@@ -375,7 +359,7 @@ impl<'w> Exporter<'_, 'w> {
             let given = Name::from(format!("{}_condition", func.name));
             let input = graph.inputs.get(1)?.0.clone();
             inner.values.insert(given.clone(), Val::Value(input));
-            None.or(Some(Expr::name(given)))
+            Some(Expr::name(given))
         };
         let condition = self.operand(&go_on?, &mut inner)?;
         let output = self.fresh(&format!("{}_goes_on", func.name));
@@ -400,6 +384,34 @@ impl<'w> Exporter<'_, 'w> {
         };
         self.push(frame, node);
         Some(found)
+    }
+
+    /// What a loop starts with: the number of trips, the condition, and the carried values.
+    fn loop_inputs(
+        &mut self,
+        heads: [Option<&Expr>; 2],
+        carried: &[Expr],
+        body: &FuncInfo,
+        frame: &mut Frame<'w>,
+    ) -> Option<Vec<String>> {
+        let mut inputs = Vec::new();
+        for operand in heads {
+            inputs.push(match operand {
+                Some(operand) => self.operand(operand, frame)?,
+                None => String::new(),
+            });
+        }
+        for (value, (_, ty)) in carried.iter().zip(body.params.iter().skip(1)) {
+            let element = match ty {
+                Type::Seq(element) => element.as_tensor().and_then(|ty| ty.dtype),
+                _ => None,
+            };
+            inputs.push(match self.value(value, frame)? {
+                Val::Empty => self.empty(element, frame),
+                _ => self.operand(value, frame)?,
+            });
+        }
+        Some(inputs)
     }
 
     /// A value from around a loop, inside it.

@@ -33,11 +33,6 @@ pub struct Use<'u> {
     pub outputs: Vec<Option<DType>>,
 }
 
-/// Whether operator sets from 18 on (4 for ai.onnx.ml) have an operator.
-pub fn has(domain: &str, op: &str) -> bool {
-    table().contains_key(&(shown(domain), op))
-}
-
 /// The type of an attribute, as its field of `AttributeProto` is called: `int`, `floats`.
 pub fn attribute_type(domain: &str, op: &str, name: &str) -> Option<&'static str> {
     let versions = table().get(&(shown(domain), op))?;

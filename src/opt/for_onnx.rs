@@ -17,8 +17,7 @@ use super::{Changed, Pass, PassCx};
 use crate::check::expand::{Depth, is_operator_of_onnx};
 use crate::check::prim::{self, Prim};
 use crate::check::stage::Level;
-use crate::library::{Library, since_of};
-use crate::onnx::schemas;
+use crate::library::{Library, Template, since_of};
 
 /// The operator set of ai.onnx that is written, where no operator needs a newer one.
 pub const OPSET: u32 = 18;
@@ -77,14 +76,22 @@ fn is_wanted(path: &str, call: &Expr, lib: &Library, opset: u32) -> bool {
         let since = call.keyword("since").and_then(Expr::as_int);
         let since = since.and_then(|since| u32::try_from(since).ok());
         let version = |since| lib.find(path, since).map(|found| since_of(found.func));
-        let name = path.strip_prefix("onnx.").unwrap_or(path);
-        if !name.contains('.') && !schemas::has("", name) {
+        if lib
+            .find(path, since)
+            .is_some_and(|found| ends(found) <= i128::from(opset))
+        {
             return true;
         }
         let is_newer = since.is_some_and(|since| since > opset);
         return !is_newer && since.is_some() && version(since) != version(Some(opset));
     }
     !path.starts_with("I.") && (Prim::find(path).is_none() || prim::is_library_form(path, call))
+}
+
+/// The operator set that has an operator no more: `until=10` in its decorator.
+fn ends(template: Template<'_>) -> i128 {
+    let until = template.func.decorator_arg("until").and_then(Expr::as_int);
+    until.unwrap_or(i128::MAX)
 }
 
 /// Puts the function that says an operator in the operator's place.

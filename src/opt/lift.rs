@@ -378,8 +378,11 @@ impl Lift<'_> {
         let expansion = match expansion {
             Ok(expansion) if facts.is_some() && self.stays_call(value, &expansion) => {
                 // What came to be known on the way is of names that the text does not have.
-                self.scope.info.facts = facts.unwrap_or_default();
-                self.keep_call(stmt, &bound, expansion.ty, out);
+                let facts = facts.unwrap_or_default();
+                let born = std::mem::replace(&mut self.scope.info.facts, facts);
+                let born: BTreeSet<Name> = born.symbols().map(|(name, _)| name.clone()).collect();
+                let born = &born - &self.symbols();
+                self.keep_call(stmt, &bound, expansion.ty, &born, out);
                 return;
             }
             Ok(mut expansion) => {

@@ -63,39 +63,43 @@ impl Lift<'_> {
             && !is_constant
     }
 
-    /// Keeps a call; its names get their types. An extent that the text has no symbol for gets one.
+    /// The symbols that facts are known of.
+    pub(super) fn symbols(&self) -> BTreeSet<Name> {
+        let symbols = self.scope.facts().symbols();
+        symbols.map(|(symbol, _)| symbol.clone()).collect()
+    }
+
+    /// Keeps a call; its names get their types. An extent that depends on symbols in `born`, which the text does not have,
+    /// gets one of its own.
     pub(super) fn keep_call(
         &mut self,
         mut stmt: Stmt,
         bound: &[Name],
         ty: Type,
+        born: &BTreeSet<Name>,
         out: &mut Vec<Stmt>,
     ) {
         let types = match ty {
             Type::Tuple(types) if bound.len() > 1 => types,
             ty => vec![ty],
         };
-        let known: BTreeSet<Name> = {
-            let symbols = self.scope.facts().symbols();
-            symbols.map(|(symbol, _)| symbol.clone()).collect()
-        };
         let (mut renamed, mut casts) = (BTreeMap::new(), Vec::new());
         for (name, mut ty) in bound.iter().zip(types) {
-            let mut born = Vec::new();
+            let mut fresh = Vec::new();
             if let Type::Tensor(TensorType {
                 shape: Some(dims), ..
             }) = &mut ty
             {
                 for (axis, dim) in dims.iter_mut().enumerate() {
-                    if !dim.symbols().is_subset(&known) {
+                    if !dim.symbols().is_disjoint(born) {
                         *dim = self.scope.fresh(&format!("{name}_d{axis}"));
-                        born.extend(dim.as_sym().cloned());
+                        fresh.extend(dim.as_sym().cloned());
                     }
                 }
             }
-            if !born.is_empty() {
+            if !fresh.is_empty() {
                 let found = self.names.fresh(&format!("{name}_found"));
-                for symbol in born {
+                for symbol in fresh {
                     self.names.take(&symbol);
                     casts.push(Stmt::bind(symbol, Expr::call("T.int64", [])).at(stmt.span));
                 }
