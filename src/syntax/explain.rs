@@ -158,6 +158,11 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          block is written `pass`.",
     ),
     (
+        "no-function",
+        "A verb that works on one function found none, or several. It takes the public graph function `main`, or the only \
+         one there is; `--function NAME` chooses another.",
+    ),
+    (
         "not-a-shape",
         "A shape is wanted: `R.shape([n, 4])`, or the result of `R.shape_of` or \
          `R.tensor_to_shape`.",
@@ -203,11 +208,6 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "onnx-unsupported",
         "The ONNX model uses an operator, attribute or type that irc does not import. All of them \
          are listed with the nodes that use them.",
-    ),
-    (
-        "no-function",
-        "A verb that works on one function found none, or several. It takes the public graph function `main`, or the only \
-         one there is; `--function NAME` chooses another.",
     ),
     (
         "params-missing",
