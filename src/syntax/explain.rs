@@ -210,14 +210,14 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          are listed with the nodes that use them.",
     ),
     (
-        "params-missing",
-        "A function has weights, parameters after `num_input`, and the program came without the file that holds them. \
-         `irc.params` in `I.module_attrs` names that file; it lies beside the text.",
-    ),
-    (
         "params-hash",
         "The weights file is another one than the module was made with: its sha256 differs from the \
          one in `irc.params`. Get the file that belongs to the text, or write its hash there.",
+    ),
+    (
+        "params-missing",
+        "A function has weights, parameters after `num_input`, and the program came without the file that holds them. \
+         `irc.params` in `I.module_attrs` names that file; it lies beside the text.",
     ),
     (
         "pass-fault",
