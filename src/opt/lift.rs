@@ -303,9 +303,10 @@ impl Lift<'_> {
 
     /// The type of a value; that of a composite is its expansion's, which is made for its type only.
     fn type_of(&mut self, name: &Name, value: &Expr) -> Type {
-        let is_composite = value
-            .as_call()
-            .is_some_and(|(path, _)| self.expander.library().find(&path, None).is_some());
+        let is_composite = value.as_call().is_some_and(|(path, _)| {
+            let is_primitive = Prim::find(&path).is_some() && !prim::is_library_form(&path, value);
+            !is_primitive && self.expander.library().find(&path, None).is_some()
+        });
         if !is_composite {
             return self.scope.type_of(value);
         }
