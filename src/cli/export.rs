@@ -44,13 +44,13 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
         Ok(program) => program,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
-    let results = export::result_names(&program.module);
+    let names = export::written_names(&program.module);
     let parts = taken_apart(&program, &lib);
     let beside = beside(&args.output);
     let mut options = Options {
         function: args.function.as_deref(),
         external: args.external_data.then_some(beside.1.as_str()),
-        results,
+        names,
         opset: args.opset,
     };
     let info = match driver::say_in_onnx(&mut program, &lib, &mut options) {

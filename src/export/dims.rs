@@ -24,6 +24,11 @@ impl<'w> Exporter<'_, 'w> {
         if let Some(known) = known {
             return self.numbers(&known);
         }
+        if let Some(value) = frame.shapes.get(dims).cloned() {
+            let output = self.fresh("shape");
+            self.push(frame, node::plain("Shape", vec![value], output.clone()));
+            return Some(output);
+        }
         let (mut parts, mut run) = (Vec::new(), Vec::new());
         for dim in dims {
             if let Some(value) = dim.as_int() {

@@ -7,7 +7,7 @@ use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Func, Module, Name, Span, St
 
 use super::node::{self, Role};
 use super::proto::{Attr, Chunks, Data, Graph, Node, Tensor};
-use super::{original_names, tensor};
+use super::{Written, original_names, tensor};
 use crate::check::prim::{self, Prim};
 use crate::check::{FuncInfo, Info, Type, type_from_expr};
 use crate::library::{Library, since_of};
@@ -56,6 +56,8 @@ pub struct Frame<'w> {
     pub values: BTreeMap<Name, Val>,
     /// Where its symbols come from.
     pub symbols: BTreeMap<Name, Source>,
+    /// Values by their extents, where these are not all numbers.
+    pub shapes: BTreeMap<Vec<Dim>, String>,
     /// Extents that are vectors of one element already.
     pub dims: BTreeMap<Dim, String>,
     /// The nodes so far.
@@ -69,6 +71,7 @@ impl<'w> Frame<'w> {
             func: func.name.clone(),
             values: BTreeMap::new(),
             symbols: BTreeMap::new(),
+            shapes: BTreeMap::new(),
             dims: BTreeMap::new(),
             nodes: Vec::new(),
         }
@@ -80,6 +83,7 @@ impl<'w> Frame<'w> {
             func: self.func.clone(),
             values: self.values.clone(),
             symbols: self.symbols.clone(),
+            shapes: self.shapes.clone(),
             dims: self.dims.clone(),
             nodes: Vec::new(),
         }
@@ -105,8 +109,8 @@ pub struct Exporter<'m, 'w> {
     pub beside: Chunks<'w>,
     /// Operator sets, by domain.
     pub opsets: BTreeMap<String, u32>,
-    /// The names that the text gives its results.
-    pub results: Vec<Option<Name>>,
+    /// The names that the text gives its results and constants.
+    pub written: Written,
     /// How many nodes there are.
     pub n_nodes: usize,
     /// What cannot be said.
@@ -127,7 +131,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
             external: None,
             beside: Chunks::default(),
             opsets: BTreeMap::new(),
-            results: Vec::new(),
+            written: Written::default(),
             n_nodes: 0,
             diags: Vec::new(),
         }
@@ -190,7 +194,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
             let Some(value) = self.operand(result, frame) else {
                 continue;
             };
-            let name = self.results.get(at).cloned().flatten();
+            let name = self.written.results.get(at).cloned().flatten();
             let name = name.or_else(|| result.as_name().cloned());
             let wanted = match &name {
                 Some(name) => self.renamed.get(name).cloned().unwrap_or(name.to_string()),
@@ -315,7 +319,12 @@ impl<'m, 'w> Exporter<'m, 'w> {
         if let Some(name) = self.constants.get(&text) {
             return Some(name.clone());
         }
-        let name = self.fresh("constant");
+        let written = self.written.constants.get(&text);
+        let written = written.and_then(|names| names.first()).cloned();
+        let name = match written {
+            Some(name) => self.name(&name),
+            None => self.fresh("constant"),
+        };
         self.initializers
             .push(tensor::of_tensor(name.clone(), &tensor));
         self.constants.insert(text, name.clone());
@@ -331,6 +340,12 @@ impl<'m, 'w> Exporter<'m, 'w> {
     /// Symbols that a value's type shows.
     pub fn note_type(&mut self, frame: &mut Frame<'w>, value: &str, ty: &Type) {
         let Some(ty) = ty.as_tensor() else { return };
+        if let Some(dims) = ty.shape.as_ref().filter(|dims| dims.len() > 1)
+            && dims.iter().any(|dim| dim.as_int().is_none())
+        {
+            let place = frame.shapes.entry(dims.clone());
+            place.or_insert_with(|| value.to_owned());
+        }
         for (axis, dim) in ty.shape.iter().flatten().enumerate() {
             if let Some(symbol) = dim.as_sym() {
                 frame

@@ -23,7 +23,7 @@ pub use proto::Chunks;
 
 use std::collections::BTreeMap;
 
-use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name};
+use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, StmtKind, print_expr};
 
 use crate::check::Info;
 use crate::library::Library;
@@ -43,8 +43,8 @@ pub struct Options<'o> {
     pub function: Option<&'o str>,
     /// The file beside the model that weights go to, where they do.
     pub external: Option<&'o str>,
-    /// The names that the function's results had before passes ran, by function; see [`result_names`].
-    pub results: BTreeMap<Name, Vec<Option<Name>>>,
+    /// The names that values had before passes ran, by function; see [`written_names`].
+    pub names: BTreeMap<Name, Written>,
 }
 
 /// An exported function.
@@ -73,7 +73,7 @@ pub fn export<'w>(
     let func = choose(module, options.function).map_err(|fault| vec![fault])?;
     let mut exporter = graph::Exporter::new(module, info, weights, lib);
     exporter.external = options.external.map(str::to_owned);
-    exporter.results = options.results.get(&func.name).cloned().unwrap_or_default();
+    exporter.written = options.names.get(&func.name).cloned().unwrap_or_default();
     let graph = exporter.main(func);
     if !exporter.diags.is_empty() {
         return Err(exporter.diags);
@@ -102,16 +102,35 @@ pub fn export<'w>(
     })
 }
 
-/// The names under which each public function returns its results; passes put other names in the place of aliases.
-pub fn result_names(module: &Module) -> BTreeMap<Name, Vec<Option<Name>>> {
+/// Names of a function that `normalize` puts other names, or values, in the place of.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// The names of results, in order.
+    pub results: Vec<Option<Name>>,
+    /// The names of constants, by their text; in order where there are several of one text.
+    pub constants: BTreeMap<String, Vec<Name>>,
+}
+
+/// The names that the public functions of a module give their results and constants.
+pub fn written_names(module: &Module) -> BTreeMap<Name, Written> {
     let public = module.funcs().filter(|func| !func.is_private());
     public
         .map(|func| {
             let results = returned(&func.body).into_iter();
-            (
-                func.name.clone(),
-                results.map(|value| value.as_name().cloned()).collect(),
-            )
+            let mut written = Written {
+                results: results.map(|value| value.as_name().cloned()).collect(),
+                ..Written::default()
+            };
+            for stmt in &func.body {
+                if let StmtKind::Assign { target, value, .. } = &stmt.kind
+                    && let Some(name) = target.as_name().filter(|_| value.is_call_of("R.const"))
+                {
+                    let text = print_expr(value);
+                    let names = written.constants.entry(text).or_default();
+                    names.push(name.clone());
+                }
+            }
+            (func.name.clone(), written)
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use super::native::{self, LIBRARY, agree, interpret};
 use super::programs::all_sizes;
 use super::sections::{Case, Part};
 use irc::driver::{self, Program};
-use irc::export::{Options, export, result_names};
+use irc::export::{Options, export, written_names};
 use irc::onnx::{self, NoFiles, Source};
 use irc::opt::PassCx;
 use irc::opt::lift::{self, Lifted};
@@ -28,7 +28,7 @@ pub fn run(case: &Case, _path: &Path) -> Outcome {
     };
     let library = &*LIBRARY;
     let mut options = Options {
-        results: result_names(&module),
+        names: written_names(&module),
         ..Options::default()
     };
     let refused = |faults: &[Diagnostic]| {
