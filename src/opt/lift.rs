@@ -20,6 +20,7 @@ use irc_syntax::{
 };
 
 use super::legalize::MadeFuncs;
+use super::lift_calls::symbols;
 use super::lift_ranks::operands;
 use super::normalize::is_attribute_call;
 use super::{Changed, Pass, PassCx, dead_code, graph};
@@ -377,12 +378,15 @@ impl Lift<'_> {
             .symbols()
             .for_each(|(symbol, _)| self.names.take(symbol));
         let expansion = match expansion {
-            Ok(expansion) if facts.is_some() && self.stays_call(value, &expansion) => {
+            Ok(expansion)
+                if facts
+                    .as_ref()
+                    .is_some_and(|facts| self.stays_call(value, &expansion, facts)) =>
+            {
                 // What came to be known on the way is of names that the text does not have.
                 let facts = facts.unwrap_or_default();
                 let born = std::mem::replace(&mut self.scope.info.facts, facts);
-                let born: BTreeSet<Name> = born.symbols().map(|(name, _)| name.clone()).collect();
-                let born = &born - &self.symbols();
+                let born = &symbols(&born) - &symbols(self.scope.facts());
                 self.keep_call(stmt, &bound, expansion.ty, &born, out);
                 return;
             }

@@ -4,8 +4,8 @@
 //!     y = onnx.Relu(x, since=17)                                           →   y = R.nn.relu(x)
 //!
 //! An operator that is one operator of `R` is said in that. One that takes more stays, as long as all that is to be known
-//! of its results is their types: some operand is no constant, and it does not compute shapes. Extents that come into being
-//! in it are bound after it:
+//! of its results is their types: some operand is no constant, and it does not compute shapes. One in which extents come into
+//! being stays only where it could not go back to ONNX otherwise, and the extents are bound after it:
 //!
 //!     y_found = onnx.NonMaxSuppression(b, s, since=10)
 //!     y_d0 = T.int64()
@@ -18,14 +18,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use irc_syntax::uses::substitute;
 use irc_syntax::{Expr, Name, Stmt, StmtKind};
 
+use super::for_onnx::has_word;
 use super::graph;
 use super::lift::Lift;
 use super::lift_ranks::operands;
 use super::normalize::is_attribute_call;
 use crate::check::expand::{Expansion, is_operator_of_onnx};
-use crate::check::prim::Scope;
+use crate::check::prim::{Prim, Scope};
 use crate::check::{TensorType, Type, type_to_expr};
 use crate::library::since_of;
+use crate::shape::Facts;
 
 /// Operators that make no kernel by themselves beside another.
 const VIEWS: [&str; 6] = [
@@ -37,9 +39,19 @@ const VIEWS: [&str; 6] = [
     "T.int64",
 ];
 
+/// Primitives that an export writes itself.
+const SHAPES: [&str; 6] = [
+    "R.const",
+    "R.match_cast",
+    "R.shape",
+    "R.shape_of",
+    "R.shape_to_tensor",
+    "R.tensor_to_shape",
+];
+
 impl Lift<'_> {
     /// Whether a call stays one, given what it comes to.
-    pub(super) fn stays_call(&self, value: &Expr, expansion: &Expansion) -> bool {
+    pub(super) fn stays_call(&self, value: &Expr, expansion: &Expansion, before: &Facts) -> bool {
         let types = match &expansion.ty {
             Type::Tuple(types) => types.iter().collect(),
             ty => vec![ty],
@@ -61,12 +73,20 @@ impl Lift<'_> {
             && !types.iter().filter_map(|ty| ty.as_tensor()).any(is_shape)
             && (value.keyword("outputs").is_some() || types.len() == 1)
             && !is_constant
+            && (symbols(before) == symbols(self.scope.facts()) || self.is_final(expansion))
     }
 
-    /// The symbols that facts are known of.
-    pub(super) fn symbols(&self) -> BTreeSet<Name> {
-        let symbols = self.scope.facts().symbols();
-        symbols.map(|(symbol, _)| symbol.clone()).collect()
+    /// Whether an expansion has a primitive that cannot go back to ONNX.
+    fn is_final(&self, expansion: &Expansion) -> bool {
+        let lib = self.expander.library();
+        expansion.stmts.iter().any(|stmt| match &stmt.kind {
+            StmtKind::Assign { value, .. } => value.as_call().is_some_and(|(path, _)| {
+                let is_operator = Prim::find(&path).is_some_and(Prim::is_plain);
+                let is_written = SHAPES.contains(&path.as_str()) || is_attribute_call(&path);
+                is_operator && !is_written && !has_word(&path, lib)
+            }),
+            _ => false,
+        })
     }
 
     /// Keeps a call; its names get their types. An extent that depends on symbols in `born`, which the text does not have,
@@ -135,6 +155,11 @@ impl Lift<'_> {
             }
         }
     }
+}
+
+/// The symbols that facts are known of.
+pub(super) fn symbols(facts: &Facts) -> BTreeSet<Name> {
+    facts.symbols().map(|(symbol, _)| symbol.clone()).collect()
 }
 
 /// How many operators the bindings of an expansion have, choices and loops counted as many.
