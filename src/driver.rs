@@ -13,7 +13,7 @@ use std::path::Path;
 use irc_syntax::uses::for_each_expr;
 use irc_syntax::{Diagnostic, Expr, ExprKind, Item, Module, Name, SourceMap, Stmt, parse, print};
 
-use crate::check::{self, Info};
+use crate::check::Info;
 use crate::codegen::{self, Object, PROFILE, Target};
 use crate::export;
 use crate::library::Library;
@@ -432,18 +432,6 @@ pub fn run_passes(
     )?)
 }
 
-/// The types of a program.
-///
-/// # Errors
-/// What the checker found wrong.
-pub fn check_program(program: &Program, lib: &Library) -> Result<Info, Fault> {
-    let (info, diagnostics) = check::check(&program.module, lib);
-    if has_error(&diagnostics) {
-        return Err(Fault::program(diagnostics));
-    }
-    Ok(info)
-}
-
 /// Says a program in operators of ONNX, for the operator set that `options` names or the first that has all of them,
 /// which is named there then. Gives the types of what came out.
 ///
@@ -466,7 +454,7 @@ pub fn say_in_onnx(
         if !cx.diags.is_empty() {
             return Err(Fault::from(cx.diags));
         }
-        let info = check_program(program, lib)?;
+        let info = cx.info;
         options.opset = Some(opset);
         let exported = export::export(&program.module, &info, &program.weights, lib, options)?;
         // An operator may need a newer set, in which others mean something else.

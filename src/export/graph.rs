@@ -200,14 +200,14 @@ impl<'m, 'w> Exporter<'m, 'w> {
                 Some(name) => self.renamed.get(name).cloned().unwrap_or(name.to_string()),
                 None => format!("result_{at}"),
             };
+            let is_made = self.is_made(&value, frame);
+            let is_first = !given.contains_key(&value);
             // What the graph has from outside is a result as it is.
-            if wanted == value && !given.contains_key(&value) && !self.is_made(&value, frame) {
+            if wanted == value && is_first && !is_made {
                 given.insert(value.clone(), value.clone());
                 self.list_output(value, types.get(at), result, graph);
                 continue;
             }
-            let is_made = self.is_made(&value, frame);
-            let is_first = !given.contains_key(&value);
             let is_free = wanted == value
                 || self.renamed.values().any(|name| *name == wanted)
                 || self.taken.insert(wanted.clone());
