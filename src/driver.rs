@@ -20,7 +20,7 @@ use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::onnx;
 use crate::opt::specialize::ATTR as SPECIALIZE;
-use crate::opt::{self, Changed, Pass, PassCx, Promises};
+use crate::opt::{self, Changed, Pass, PassCx, Promises, rewrite};
 use crate::sched;
 use crate::sched::tuned::LOG;
 use crate::tensor::folder::ModelFolder;
@@ -81,15 +81,39 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::plan_memory::PASS, Stage::Planned),
 ];
 
+/// How much `irc opt` changes; each level has what the ones before it have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OptLevel {
+    /// Normal form.
+    O0,
+    /// What computes nothing goes; the answers are bit for bit the same.
+    O1,
+    /// Fewer operators that say the same; sums may be rounded in another order.
+    O2,
+    /// Other arithmetic that is worth it.
+    O3,
+}
+
+/// What simplifies a program that stays one of operators, with the level from which on each is run. They run in this
+/// order, over and over, until none changes anything.
+pub const REWRITES: &[(&Pass, OptLevel)] = &[
+    (&opt::fold_constants::PASS, OptLevel::O1),
+    (&opt::common_subexpr::PASS, OptLevel::O1),
+    (&rewrite::fuse_bn_into_conv::PASS, OptLevel::O2),
+    (&rewrite::fuse_add_bias_into_conv::PASS, OptLevel::O2),
+    (&opt::dead_code::PASS, OptLevel::O1),
+];
+
 /// Passes that are run by name only.
 const OTHERS: &[&Pass] = &[&opt::for_tvm::PASS, &opt::for_onnx::PASS];
 
 /// Every pass once, in the order of the pipeline.
 pub fn passes() -> Vec<&'static Pass> {
-    let mut all: Vec<&Pass> = Vec::new();
+    let mut all: Vec<&'static Pass> = Vec::new();
     for pass in PIPELINE
         .iter()
         .map(|(pass, _)| *pass)
+        .chain(REWRITES.iter().map(|(pass, _)| *pass))
         .chain(OTHERS.iter().copied())
     {
         if all.iter().all(|other| other.name != pass.name) {
@@ -416,7 +440,7 @@ pub type Observer<'o> = &'o mut dyn FnMut(&'static str, &Module, Changed);
 /// What the checker or a pass found wrong.
 pub fn run_passes(
     program: &mut Program,
-    passes: &[&Pass],
+    passes: &[&'static Pass],
     target: &Target,
     lib: &Library,
     promises: Promises,
@@ -495,7 +519,7 @@ pub fn build(
     // The library holds the weights itself from here on.
     remove_attr(&mut program.module, "irc.params");
     // A program that came out of this function goes to code generation as it is.
-    let steps: Vec<&Pass> = if is_planned(&program.module) {
+    let steps: Vec<&'static Pass> = if is_planned(&program.module) {
         Vec::new()
     } else {
         PIPELINE.iter().map(|(pass, _)| *pass).collect()
@@ -540,7 +564,7 @@ pub fn run_to(
 ) -> Result<(), Fault> {
     let at = PIPELINE.iter().position(|(pass, _)| pass.name == last.name);
     let steps = &PIPELINE[..at.map_or(0, |at| at + 1)];
-    let steps: Vec<&Pass> = steps.iter().map(|(pass, _)| *pass).collect();
+    let steps: Vec<&'static Pass> = steps.iter().map(|(pass, _)| *pass).collect();
     run_passes(
         program,
         &steps,

@@ -1,12 +1,14 @@
 //! Files that commands write: whole or not at all, and several of one command together.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::Exit;
-use super::report::Failure;
-use crate::driver::Fault;
+use super::report::{Failure, Session};
+use crate::driver::{self, Fault, Program};
+use crate::syntax::{Name, print};
 
 /// Files that are written beside their places, and put there together by [`Outputs::keep`]; what was not kept is
 /// removed. What is no regular file (a device, a pipe) has no place to be put in: it is written at once.
@@ -139,6 +141,44 @@ pub fn write_output(path: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
         Some(path) => write_file(path, bytes),
         None => write_stdout(bytes),
     }
+}
+
+/// Writes a program as text, its weights beside it as `.safetensors`; without a file, and for `-`, the text goes to
+/// stdout, without weights.
+///
+/// # Errors
+/// As [`write_file`] and [`write_stdout`].
+pub fn write_program(
+    path: Option<&Path>,
+    program: &mut Program,
+    session: &Session,
+) -> Result<(), Failure> {
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+        if !program.weights.is_empty() {
+            session.say("note: the weights are not written without `-o FILE`\n");
+        }
+        return write_stdout(print(&program.module).as_bytes());
+    };
+    let params: BTreeSet<Name> = program
+        .module
+        .funcs()
+        .flat_map(|func| func.params.iter().map(|param| param.name.clone()))
+        .collect();
+    program.weights.retain(|name| params.contains(name));
+    if program.weights.is_empty() {
+        driver::remove_attr(&mut program.module, "irc.params");
+        return write_file(path, print(&program.module).as_bytes());
+    }
+    let beside = path.with_extension("safetensors");
+    let mut outputs = Outputs::default();
+    let hash = outputs.write(&beside, |out| {
+        let written = program.weights.write(out);
+        written.map_err(|error| Failure::from(Unwritable::new(&beside, &error)))
+    })?;
+    let name = beside.file_name().map_or(beside.as_path(), Path::new);
+    driver::name_weights(&mut program.module, &name.display().to_string(), &hash);
+    outputs.write_bytes(path, print(&program.module).as_bytes())?;
+    Ok(outputs.keep()?)
 }
 
 /// Writes a result to stdout.

@@ -27,6 +27,7 @@ pub const PASS: Pass = Pass {
     from: Level::Scheduled,
     to: Level::Scheduled,
     summary: "buffers inside prim_funcs share the memory plan",
+    args: &[],
 };
 
 /// A buffer to move, with its extents in the callee's symbols.

@@ -23,6 +23,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "compute lengths of ranges between tensors",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

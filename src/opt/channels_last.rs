@@ -31,6 +31,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "convolutions with the channels last",
+    args: &[],
 };
 
 /// Runs the pass on every graph function that has a convolution or a pool.

@@ -26,6 +26,7 @@ pub const PASS: Pass = Pass {
     from: Level::Fused,
     to: Level::Fused,
     summary: "merge axes that are walked together",
+    args: &[],
 };
 
 /// Runs the pass on every group function and on the calls of it.

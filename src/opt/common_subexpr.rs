@@ -22,6 +22,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "compute equal values once",
+    args: &[],
 };
 
 /// Runs the pass on every block of every graph function.

@@ -22,6 +22,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "remove what nothing reads",
+    args: &[],
 };
 
 /// Runs the pass.

@@ -38,6 +38,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "compute what depends on constants only",
+    args: &[],
 };
 
 /// Runs the pass on every graph function that is no group.

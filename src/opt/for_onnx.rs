@@ -35,6 +35,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "say operators in those of ONNX",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

@@ -50,6 +50,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "expand the operators that Apache TVM does not have",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

@@ -32,6 +32,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Fused,
     summary: "group bindings into kernels",
+    args: &[],
 };
 
 /// Runs the pass on every graph function that is no group itself.

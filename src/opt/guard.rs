@@ -24,6 +24,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "state extents that have to agree",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

@@ -28,6 +28,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "constant operands become weights",
+    args: &[],
 };
 
 /// Runs the pass on every graph function that is no group.

@@ -30,6 +30,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "compute before a loop what is the same in every iteration",
+    args: &[],
 };
 
 /// Runs the pass on the body of every loop.

@@ -24,6 +24,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "expand composite operators into primitives",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

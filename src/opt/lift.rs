@@ -45,6 +45,7 @@ pub const PASS: Pass = Pass {
     from: Level::Graph,
     to: Level::Graph,
     summary: "expand imported operators into R.* calls",
+    args: &[],
 };
 
 /// Which operators of an imported text become `R.*`.

@@ -25,6 +25,7 @@ mod lift_calls;
 mod lift_gradient;
 mod lift_loops;
 mod lift_ranks;
+pub mod log;
 pub mod lower;
 pub mod narrow;
 pub mod normalize;
@@ -32,12 +33,14 @@ pub mod own_results;
 pub mod pattern;
 pub mod plan_memory;
 pub mod quantized;
+pub mod rewrite;
 pub mod simplify;
 pub mod specialize;
 mod tail;
 pub mod take_first;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use irc_syntax::{
     Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, Severity, SourceMap, Stmt, StmtKind,
@@ -49,6 +52,8 @@ use crate::check::{self, Info};
 use crate::library::Library;
 use crate::target::Target;
 use crate::tensor::Weights;
+
+use log::{Log, Remark};
 
 /// Whether a pass changed the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +104,10 @@ pub struct PassCx<'a> {
     pub diags: Vec<Diagnostic>,
     /// Whether passes are held to what they promise.
     pub promises: Promises,
+    /// What passes did, and what they may still do.
+    pub log: Log,
+    /// The arguments of the pass that runs.
+    args: BTreeMap<&'static str, i64>,
 }
 
 impl<'a> PassCx<'a> {
@@ -111,7 +120,14 @@ impl<'a> PassCx<'a> {
             info: Info::default(),
             diags: Vec::new(),
             promises: Promises::default(),
+            log: Log::default(),
+            args: BTreeMap::new(),
         }
+    }
+
+    /// An argument of the pass that runs, or what it is when nobody says.
+    pub fn arg(&self, arg: &PassArg) -> i64 {
+        self.args.get(arg.name).copied().unwrap_or(arg.default)
     }
 
     /// Checks the module again.
@@ -145,7 +161,56 @@ pub struct Pass {
     pub to: Level,
     /// One line for `irc list passes`.
     pub summary: &'static str,
+    /// What may be said of it in `-p 'pass(name=4)'`.
+    pub args: &'static [PassArg],
 }
+
+/// A number that a pass takes.
+pub struct PassArg {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is when it is not given.
+    pub default: i64,
+    /// One line for `irc explain`.
+    pub summary: &'static str,
+}
+
+/// A pass with its arguments.
+#[derive(Clone)]
+pub struct Step {
+    /// The pass.
+    pub pass: &'static Pass,
+    /// Those of its arguments that are given.
+    pub args: BTreeMap<&'static str, i64>,
+}
+
+impl From<&'static Pass> for Step {
+    fn from(pass: &'static Pass) -> Self {
+        Self {
+            pass,
+            args: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is seen after a pass.
+pub struct Outcome<'a> {
+    /// The pass, with its arguments.
+    pub step: &'a Step,
+    /// The module, and the weights of its public functions.
+    pub module: &'a Module,
+    /// The weights.
+    pub weights: &'a Weights,
+    /// Whether the module is another than before.
+    pub changed: Changed,
+    /// The rewrites of the pass.
+    pub rewrites: &'a [Remark],
+    /// How long the pass took, without the check of what came out.
+    pub time: Duration,
+}
+
+/// The most rounds of a list of passes; one after which nothing changed is the last.
+const MAX_ROUNDS: usize = 16;
 
 /// Runs passes in order. `after` sees the module after each, with whether it changed.
 ///
@@ -153,35 +218,114 @@ pub struct Pass {
 /// Faults of the module before the first pass, those that passes reported, and what breaks a pass's promises.
 pub fn run_passes(
     module: &mut Module,
-    passes: &[&Pass],
+    passes: &[&'static Pass],
     cx: &mut PassCx,
     after: &mut dyn FnMut(&'static str, &Module, Changed),
+) -> Result<(), Vec<Diagnostic>> {
+    let steps: Vec<Step> = passes.iter().map(|pass| Step::from(*pass)).collect();
+    run_steps(module, &steps, cx, &mut |outcome| {
+        after(outcome.step.pass.name, outcome.module, outcome.changed);
+    })
+}
+
+/// Runs passes with their arguments in order. `after` sees what each made.
+///
+/// # Errors
+/// As [`run_passes`].
+pub fn run_steps(
+    module: &mut Module,
+    steps: &[Step],
+    cx: &mut PassCx,
+    after: &mut dyn FnMut(&Outcome),
 ) -> Result<(), Vec<Diagnostic>> {
     cx.recheck(module)?;
     let mut level = Level::Graph;
     let given: BTreeSet<Name> = module.funcs().map(|func| func.name.clone()).collect();
-    for pass in passes {
-        let changed = (pass.run)(module, cx);
-        if !cx.diags.is_empty() {
-            return Err(std::mem::take(&mut cx.diags));
+    for step in steps {
+        run_step(module, step, cx, (&mut level, &given), after)?;
+    }
+    Ok(())
+}
+
+/// Runs passes over and over, until none of them changes anything. `first` runs once before them.
+///
+/// # Errors
+/// As [`run_passes`].
+pub fn run_rounds(
+    module: &mut Module,
+    first: &[Step],
+    steps: &[Step],
+    cx: &mut PassCx,
+    after: &mut dyn FnMut(&Outcome),
+) -> Result<(), Vec<Diagnostic>> {
+    cx.recheck(module)?;
+    let mut level = Level::Graph;
+    let given: BTreeSet<Name> = module.funcs().map(|func| func.name.clone()).collect();
+    for step in first {
+        run_step(module, step, cx, (&mut level, &given), after)?;
+    }
+    for _ in 0..MAX_ROUNDS {
+        let mut changed = false;
+        for step in steps {
+            let outcome = run_step(module, step, cx, (&mut level, &given), after)?;
+            changed |= outcome == Changed::Yes;
         }
-        after(pass.name, module, changed);
-        if changed == Changed::Yes {
-            cx.recheck(module).map_err(|diags| {
-                diags
-                    .into_iter()
-                    .map(|diag| diag.note(format!("after the pass `{}`", pass.name)))
-                    .collect::<Vec<_>>()
-            })?;
-        }
-        if pass.from <= level {
-            level = level.max(pass.to);
-        }
-        if cx.promises == Promises::Held {
-            verify(module, level, &given).map_err(|diags| broken(pass, diags))?;
+        if !changed {
+            break;
         }
     }
     Ok(())
+}
+
+/// Runs one pass, and checks what came out of it.
+fn run_step(
+    module: &mut Module,
+    step: &Step,
+    cx: &mut PassCx,
+    (level, given): (&mut Level, &BTreeSet<Name>),
+    after: &mut dyn FnMut(&Outcome),
+) -> Result<Changed, Vec<Diagnostic>> {
+    let pass = step.pass;
+    if cx.log.is_spent() {
+        return Ok(Changed::No);
+    }
+    cx.log.enter(pass.name);
+    cx.args.clone_from(&step.args);
+    let before = cx.log.n_done();
+    let start = Instant::now();
+    let changed = (pass.run)(module, cx);
+    let time = start.elapsed();
+    if !cx.diags.is_empty() {
+        return Err(std::mem::take(&mut cx.diags));
+    }
+    // A pass that does not count is one rewrite.
+    if changed == Changed::Yes && cx.log.n_done() == before {
+        let counted = cx.log.allows("", None, || pass.summary.to_owned());
+        debug_assert!(counted);
+    }
+    after(&Outcome {
+        step,
+        module,
+        weights: cx.weights,
+        changed,
+        rewrites: &cx.log.done_since(before),
+        time,
+    });
+    if changed == Changed::Yes {
+        cx.recheck(module).map_err(|diags| {
+            diags
+                .into_iter()
+                .map(|diag| diag.note(format!("after the pass `{}`", pass.name)))
+                .collect::<Vec<_>>()
+        })?;
+    }
+    if pass.from <= *level {
+        *level = (*level).max(pass.to);
+    }
+    if cx.promises == Promises::Held {
+        verify(module, *level, given).map_err(|diags| broken(pass, diags))?;
+    }
+    Ok(changed)
 }
 
 /// What a pass owes beyond a sound module: its level, and a text that reads back equal.

@@ -30,6 +30,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "operands of integer products in 8 or 16 bits",
+    args: &[],
 };
 
 /// Runs the pass on every graph function that is no group.

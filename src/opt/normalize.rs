@@ -29,6 +29,7 @@ pub const PASS: Pass = Pass {
     from: Level::Graph,
     to: Level::Normal,
     summary: "one operator a binding, unique names",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

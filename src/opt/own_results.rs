@@ -28,6 +28,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "copy results that are no kernel's own",
+    args: &[],
 };
 
 /// Runs the pass on every public graph function.

@@ -36,6 +36,7 @@ pub const PASS: Pass = Pass {
     from: Level::Scheduled,
     to: Level::Planned,
     summary: "place every tensor",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

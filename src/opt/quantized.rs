@@ -67,6 +67,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "integers between dequantize and quantize",
+    args: &[],
 };
 
 /// Runs the pass on every graph function.

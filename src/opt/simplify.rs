@@ -27,6 +27,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "algebraic identities on tensors",
+    args: &[],
 };
 
 /// Runs the pass on every block of every graph function that is no group.

@@ -30,6 +30,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "make versions of functions for sizes that are asked for often",
+    args: &[],
 };
 
 /// The attribute of modules that says for which sizes.

@@ -31,6 +31,7 @@ pub const PASS: Pass = Pass {
     from: Level::Normal,
     to: Level::Normal,
     summary: "take rows of a table before computing on them",
+    args: &[],
 };
 
 /// Runs the pass on every block of every graph function.

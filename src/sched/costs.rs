@@ -26,6 +26,7 @@ pub const PASS: Pass = Pass {
     from: Level::Loops,
     to: Level::Loops,
     summary: "note what each prim_func computes and moves, for profiles",
+    args: &[],
 };
 
 /// The attribute that holds them.

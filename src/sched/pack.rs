@@ -33,6 +33,7 @@ pub const PASS: Pass = Pass {
     from: Level::Loops,
     to: Level::Scheduled,
     summary: "tile, vectorize and parallelize loops",
+    args: &[],
 };
 
 /// Runs the pass on every prim_func. Instruction sets that the kernel emitter has no code for keep block form.

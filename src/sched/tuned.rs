@@ -26,6 +26,7 @@ pub const PASS: Pass = Pass {
     from: Level::Loops,
     to: Level::Loops,
     summary: "give prim_funcs the choices of a tuning log",
+    args: &[],
 };
 
 /// The attribute of modules that holds choices by key.

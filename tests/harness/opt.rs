@@ -1,7 +1,7 @@
 //! `tests/opt/<pass>`: a module, and what the pass of that name makes of it.
 //!
 //! The directive `passes: a, b` names others. An `unchanged` part says that the pass leaves the module alone; a
-//! `refused` part holds what it said. `tests/sched/<primitive>` is the same for the automatic schedule, for the
+//! `refused` part holds what it said, a `missed` part why look-alikes were left alone. `tests/sched/<primitive>` is the same for the automatic schedule, for the
 //! instruction set that the directive `cpu` names, and with `exact: true` as `--exact` asks for. With a directive `sizes`,
 //! `main` computes the same before and after. Parameters after `num_input` are weights of varied numbers.
 
@@ -25,7 +25,11 @@ pub fn run(case: &Case, path: &Path) -> Outcome {
         .unwrap_or_default()
         .to_string_lossy();
     let names = case.directive("passes").unwrap_or(&folder);
-    run_named(case, names, &Target::native(), Weights::default())
+    let weights = match case.directive("sizes") {
+        Some(_) => weights_of(case)?,
+        None => Weights::default(),
+    };
+    run_named(case, names, &Target::native(), weights)
 }
 
 /// Schedules the functions of the first part; the second is what came out.
@@ -88,6 +92,7 @@ fn run_named(case: &Case, names: &str, target: &Target, mut weights: Weights) ->
     let outcome = run_passes(&mut module, &passes, &mut cx, &mut |_, _, changed| {
         has_changed |= changed == Changed::Yes;
     });
+    let missed = cx.log.missed();
     let after = print(&module);
     let (label, text) = match outcome {
         Err(faults) => (
@@ -106,7 +111,14 @@ fn run_named(case: &Case, names: &str, target: &Target, mut weights: Weights) ->
         }
         parse_clean(&text).map_err(|fault| format!("the result does not read back\n{fault}"))?;
     }
-    Ok(vec![Part::new("", &before), Part::new(label, &text)])
+    let mut parts = vec![Part::new("", &before), Part::new(label, &text)];
+    if case.parts.iter().any(|part| part.label == "missed") {
+        let missed = missed
+            .iter()
+            .map(|remark| format!("{}: {}\n", remark.name, remark.message));
+        parts.push(Part::new("missed", &missed.collect::<String>()));
+    }
+    Ok(parts)
 }
 
 /// Interprets both, each with its weights, for all sizes of the section.

@@ -44,6 +44,7 @@ pub const PASS: Pass = Pass {
     from: Level::Fused,
     to: Level::Loops,
     summary: "turn groups into loops",
+    args: &[],
 };
 
 /// Runs the pass on every group function and on the calls of it.
