@@ -64,8 +64,8 @@ impl FuncScope {
     /// Binds a name to a value.
     pub fn know(&mut self, name: &Name, tensor: Tensor) {
         let shape = tensor.shape.iter().map(|extent| Dim::from(*extent));
-        let has_content =
-            tensor.dtype.is_int() && tensor.shape.len() <= 1 && tensor.len() <= MAX_CONTENT;
+        let is_whole = tensor.dtype.is_int() || tensor.dtype == DType::Bool;
+        let has_content = is_whole && tensor.shape.len() <= 1 && tensor.len() <= MAX_CONTENT;
         let ty = TensorType {
             value: has_content.then(|| tensor.to_i64s().into_iter().map(Dim::int).collect()),
             ..TensorType::new(tensor.dtype, shape.collect())

@@ -44,8 +44,14 @@ impl<'w> Exporter<'_, 'w> {
                 Some(Val::ShapeOf(vector))
             }
             Prim::ShapeToTensor => {
-                let shape = bound.operand("x")?;
-                Some(Val::Value(self.operand(shape, frame)?))
+                let shape = self.value(bound.operand("x")?, frame)?;
+                if let (Val::Dims(dims), Some(name)) = (&shape, names.first())
+                    && self.written.shapes.contains(name)
+                {
+                    let vector = self.named_vector(dims, name, call.span, frame)?;
+                    return Some(Val::Value(vector));
+                }
+                Some(Val::Value(self.operand(bound.operand("x")?, frame)?))
             }
             Prim::Sequence => self.sequence(&bound, call, names, frame),
             Prim::Optional => {
@@ -361,12 +367,14 @@ impl<'w> Exporter<'_, 'w> {
             inner.values.insert(given.clone(), Val::Value(input));
             Some(Expr::name(given))
         };
-        let condition = self.operand(&go_on?, &mut inner)?;
-        let output = self.fresh(&format!("{}_goes_on", func.name));
-        self.push(
-            &mut inner,
-            node::plain("Identity", vec![condition], output.clone()),
-        );
+        let mut output = self.operand(&go_on?, &mut inner)?;
+        // A result of a graph is made in it.
+        if !self.is_made(&output, &inner) {
+            let own = self.fresh(&format!("{}_goes_on", func.name));
+            let inputs = vec![output];
+            self.push(&mut inner, node::plain("Identity", inputs, own.clone()));
+            output = own;
+        }
         let truth = Proto::Tensor(number_of(DType::Bool), Some(Vec::<Extent>::new()));
         graph.outputs.push((output, truth));
         for value in &results {

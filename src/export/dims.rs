@@ -9,7 +9,7 @@ use irc_syntax::{BinaryOp, Expr, ExprKind, Name, Span, UnaryOp};
 
 use super::graph::{Exporter, Frame, Source};
 use super::node;
-use super::proto::{Attr, Node};
+use super::proto::Attr;
 use crate::shape::Dim;
 
 impl<'w> Exporter<'_, 'w> {
@@ -24,10 +24,22 @@ impl<'w> Exporter<'_, 'w> {
         if let Some(known) = known {
             return self.numbers(&known);
         }
+        if let Some(vector) = frame.vectors.get(dims) {
+            return Some(vector.clone());
+        }
+        let vector = self.put_together(dims, span, frame)?;
+        frame.vectors.insert(dims.to_vec(), vector.clone());
+        Some(vector)
+    }
+
+    fn put_together(
+        &mut self,
+        dims: &[Dim],
+        span: Option<Span>,
+        frame: &mut Frame<'w>,
+    ) -> Option<String> {
         if let Some(value) = frame.shapes.get(dims).cloned() {
-            let output = self.fresh("shape");
-            self.push(frame, node::plain("Shape", vec![value], output.clone()));
-            return Some(output);
+            return Some(self.made("Shape", "shape", vec![value], Vec::new(), frame));
         }
         let (mut parts, mut run) = (Vec::new(), Vec::new());
         for dim in dims {
@@ -46,11 +58,44 @@ impl<'w> Exporter<'_, 'w> {
         if let [only] = parts.as_slice() {
             return Some(only.clone());
         }
-        let output = self.fresh("shape");
-        let mut concat = node::plain("Concat", parts, output.clone());
-        concat.attrs.push(("axis".to_owned(), Attr::Int(0)));
-        self.push(frame, concat);
-        Some(output)
+        let axis = vec![("axis", 0)];
+        Some(self.made("Concat", "shape", parts, axis, frame))
+    }
+
+    /// A shape that has a name in the text: a vector of its own.
+    pub fn named_vector(
+        &mut self,
+        dims: &[Dim],
+        name: &Name,
+        span: Option<Span>,
+        frame: &mut Frame<'w>,
+    ) -> Option<String> {
+        let n_nodes = frame.nodes.len();
+        let vector = self.vector(dims, span, frame)?;
+        let at = frame
+            .nodes
+            .iter()
+            .position(|node| node.outputs == [vector.clone()]);
+        let Some(at) = at else { return Some(vector) };
+        let own = self.name(name);
+        if at < n_nodes {
+            let node = frame.nodes.get(at)?;
+            let mut copy = node::plain(&node.op, node.inputs.clone(), own.clone());
+            for (name, value) in &node.attrs {
+                if let Attr::Int(value) = value {
+                    copy.attrs.push((name.clone(), Attr::Int(*value)));
+                }
+            }
+            self.push(frame, copy);
+            return Some(own);
+        }
+        frame.nodes.get_mut(at)?.outputs = vec![own.clone()];
+        let known = frame.made.values_mut().chain(frame.dims.values_mut());
+        let known = known.chain(frame.vectors.values_mut());
+        known
+            .filter(|known| **known == vector)
+            .for_each(|known| *known = own.clone());
+        Some(own)
     }
 
     /// A number as a 0-d tensor.
@@ -65,13 +110,9 @@ impl<'w> Exporter<'_, 'w> {
             return self.constant(&Expr::call("R.const", [value, Expr::str("int64")]), None);
         }
         let vector = self.extent(dim, span, frame)?;
-        let output = self.fresh("number");
         let shape = self.numbers(&[])?;
-        self.push(
-            frame,
-            node::plain("Reshape", vec![vector, shape], output.clone()),
-        );
-        Some(output)
+        let inputs = vec![vector, shape];
+        Some(self.made("Reshape", "number", inputs, Vec::new(), frame))
     }
 
     /// One extent as a vector of one element.
@@ -103,27 +144,27 @@ impl<'w> Exporter<'_, 'w> {
             self.refuse(span, &format!("the extent `{symbol}`, which no value has,"));
             return None;
         };
-        let output = self.fresh(&format!("{symbol}_dim"));
-        let node = match source {
-            Source::Axis(value, axis) => Node {
-                attrs: vec![
-                    ("end".to_owned(), Attr::Int(axis as i64 + 1)),
-                    ("start".to_owned(), Attr::Int(axis as i64)),
-                ],
-                ..node::plain("Shape", vec![value], output.clone())
-            },
+        let name = format!("{symbol}_dim");
+        let (op, inputs, attrs) = match source {
+            Source::Axis(value, axis) => {
+                let axis = i64::try_from(axis).ok()?;
+                (
+                    "Shape",
+                    vec![value],
+                    vec![("end", axis + 1), ("start", axis)],
+                )
+            }
             Source::Element(vector, at) => {
-                let place = self.numbers(&[at as i64])?;
-                node::plain("Gather", vec![vector, place], output.clone())
+                let place = self.numbers(&[i64::try_from(at).ok()?])?;
+                ("Gather", vec![vector, place], Vec::new())
             }
             Source::Vector(vector) => return Some(vector),
             Source::Scalar(scalar) => {
                 let shape = self.numbers(&[1])?;
-                node::plain("Reshape", vec![scalar, shape], output.clone())
+                ("Reshape", vec![scalar, shape], Vec::new())
             }
         };
-        self.push(frame, node);
-        Some(output)
+        Some(self.made(op, &name, inputs, attrs, frame))
     }
 
     /// Arithmetic of extents; quotients round down, as those of ONNX do not below zero.
@@ -189,8 +230,30 @@ impl<'w> Exporter<'_, 'w> {
     }
 
     fn computed(&mut self, op: &str, inputs: Vec<String>, frame: &mut Frame<'w>) -> String {
-        let output = self.fresh("extent");
-        self.push(frame, node::plain(op, inputs, output.clone()));
+        self.made(op, "extent", inputs, Vec::new(), frame)
+    }
+
+    /// The output of a node, whose name is made of `base` where there is no such node yet.
+    fn made(
+        &mut self,
+        op: &str,
+        base: &str,
+        inputs: Vec<String>,
+        attrs: Vec<(&str, i64)>,
+        frame: &mut Frame<'w>,
+    ) -> String {
+        let text = format!("{op} {inputs:?} {attrs:?}");
+        if let Some(output) = frame.made.get(&text) {
+            return output.clone();
+        }
+        let output = self.fresh(base);
+        frame.made.insert(text, output.clone());
+        let mut node = node::plain(op, inputs, output.clone());
+        let attrs = attrs.into_iter();
+        node.attrs = attrs
+            .map(|(name, value)| (name.to_owned(), Attr::Int(value)))
+            .collect();
+        self.push(frame, node);
         output
     }
 }

@@ -58,8 +58,12 @@ pub struct Frame<'w> {
     pub symbols: BTreeMap<Name, Source>,
     /// Values by their extents, where these are not all numbers.
     pub shapes: BTreeMap<Vec<Dim>, String>,
+    /// Shapes that are vectors already.
+    pub vectors: BTreeMap<Vec<Dim>, String>,
     /// Extents that are vectors of one element already.
     pub dims: BTreeMap<Dim, String>,
+    /// Nodes that compute extents, by their text, and what they make.
+    pub made: BTreeMap<String, String>,
     /// The nodes so far.
     pub nodes: Vec<Node<'w>>,
 }
@@ -72,7 +76,9 @@ impl<'w> Frame<'w> {
             values: BTreeMap::new(),
             symbols: BTreeMap::new(),
             shapes: BTreeMap::new(),
+            vectors: BTreeMap::new(),
             dims: BTreeMap::new(),
+            made: BTreeMap::new(),
             nodes: Vec::new(),
         }
     }
@@ -84,7 +90,9 @@ impl<'w> Frame<'w> {
             values: self.values.clone(),
             symbols: self.symbols.clone(),
             shapes: self.shapes.clone(),
+            vectors: self.vectors.clone(),
             dims: self.dims.clone(),
+            made: self.made.clone(),
             nodes: Vec::new(),
         }
     }

@@ -21,7 +21,7 @@ mod tensor;
 
 pub use proto::Chunks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, StmtKind, print_expr};
 
@@ -109,6 +109,8 @@ pub struct Written {
     pub results: Vec<Option<Name>>,
     /// The names of constants, by their text; in order where there are several of one text.
     pub constants: BTreeMap<String, Vec<Name>>,
+    /// The names of shapes as tensors.
+    pub shapes: BTreeSet<Name>,
 }
 
 /// The names that the public functions of a module give their results and constants.
@@ -122,12 +124,19 @@ pub fn written_names(module: &Module) -> BTreeMap<Name, Written> {
                 ..Written::default()
             };
             for stmt in &func.body {
-                if let StmtKind::Assign { target, value, .. } = &stmt.kind
-                    && let Some(name) = target.as_name().filter(|_| value.is_call_of("R.const"))
-                {
+                let StmtKind::Assign { target, value, .. } = &stmt.kind else {
+                    continue;
+                };
+                let Some(name) = target.as_name() else {
+                    continue;
+                };
+                if value.is_call_of("R.const") {
                     let text = print_expr(value);
                     let names = written.constants.entry(text).or_default();
                     names.push(name.clone());
+                }
+                if value.is_call_of("R.shape_to_tensor") {
+                    written.shapes.insert(name.clone());
                 }
             }
             (func.name.clone(), written)

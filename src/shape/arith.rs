@@ -105,6 +105,38 @@ impl Dim {
         Some((1, self.clone(), 1))
     }
 
+    /// A sum in which a minimum of two meets what it is the least of, or their difference:
+    /// `n - min(n, m)` is `max(0, n - m)`, and `min(n, m) + max(0, n - m)` is `n`.
+    pub(super) fn settled(self) -> Dim {
+        for (monomial, coefficient) in self.terms() {
+            if let [(Atom::Min(items), 1)] = monomial.as_slice()
+                && let [a, b] = items.as_slice()
+            {
+                let simpler = self.without_minimum(a, b, coefficient);
+                let simpler = simpler.or_else(|| self.without_minimum(b, a, coefficient));
+                if let Some(simpler) = simpler {
+                    return simpler;
+                }
+            }
+        }
+        self
+    }
+
+    /// This sum with `coefficient * min(one, other)` said by `one` and `max(0, one - other)`, where that is shorter.
+    fn without_minimum(&self, one: &Dim, other: &Dim, coefficient: i64) -> Option<Dim> {
+        let count = |dim: &Dim| dim.terms().len();
+        let beyond = Dim::max(&Dim::int(0), &(one - other));
+        let rest = self - &(Dim::min(one, other) * coefficient);
+        if coefficient < 0 {
+            let left = &rest + &(one * coefficient);
+            let is_shorter = one.as_int().is_none() && count(&left) + count(one) == count(&rest);
+            return is_shorter.then(|| left - beyond * coefficient);
+        }
+        let left = &rest - &(&beyond * coefficient);
+        let is_shorter = beyond.single_atom().is_some() && count(&left) + 1 == count(&rest);
+        is_shorter.then(|| left + one * coefficient)
+    }
+
     /// The largest number that divides it for all values of its symbols; 0 for zero.
     pub fn content(&self) -> i64 {
         self.terms()
@@ -300,13 +332,24 @@ fn extremes(items: impl IntoIterator<Item = Dim>, largest: bool) -> Vec<Dim> {
             } else {
                 (other, item)
             };
-            (high - low).as_int().unwrap_or(0) > 0 || is_rounded_further(low, high)
+            (high - low).as_int().unwrap_or(0) > 0
+                || is_rounded_further(low, high)
+                || item != other && is_absorbed(item, other, largest)
         })
     };
     flat.iter()
         .filter(|item| !dominated(item))
         .cloned()
         .collect()
+}
+
+/// max(a, min(a, b)) = a, and min(a, max(a, b)) = a: whether `item` is the inner one.
+fn is_absorbed(item: &Dim, other: &Dim, largest: bool) -> bool {
+    match item.single_atom() {
+        Some(Atom::Min(inner)) if largest => inner.contains(other),
+        Some(Atom::Max(inner)) if !largest => inner.contains(other),
+        _ => false,
+    }
 }
 
 /// Whether `low` is `c * ceil(x / d)` and `high` is `c * k * ceil(x / (k * d))`, which is not smaller.

@@ -280,7 +280,8 @@ fn merge(a: Dim, b: &Dim, sign: i64) -> Dim {
         };
         *sum = total;
     }
-    Dim::from_terms(sums.into_iter().filter(|term| term.1 != 0).collect())
+    let sum = Dim::from_terms(sums.into_iter().filter(|term| term.1 != 0).collect());
+    sum.settled()
 }
 
 fn multiply(a: &Dim, b: &Dim) -> Dim {

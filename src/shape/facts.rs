@@ -269,15 +269,24 @@ impl Facts {
 
     /// What is not negative, and 0 exactly where an extent is.
     fn zero_with(&self, dim: &Dim) -> Option<Dim> {
-        if let [(monomial, 1)] = dim.terms().as_slice()
-            && let [(Atom::Max(items), 1)] = monomial.as_slice()
-        {
-            let (first, others) = items.split_first()?;
-            let base = self.zero_with(first)?;
-            let same = others
-                .iter()
-                .all(|other| self.zero_with(other).as_ref() == Some(&base));
-            return same.then_some(base);
+        match dim.single_atom() {
+            Some(Atom::Max(items)) => {
+                let (first, others) = items.split_first()?;
+                let base = self.zero_with(first)?;
+                let same = others
+                    .iter()
+                    .all(|other| self.zero_with(other).as_ref() == Some(&base));
+                return same.then_some(base);
+            }
+            // The least of an extent and of what is never 0.
+            Some(Atom::Min(items)) => {
+                let may_be_zero = |dim: &&Dim| self.bounds(dim).lo.is_none_or(|lo| lo < 1);
+                let mut left = items.iter().filter(may_be_zero);
+                if let (Some(only), None) = (left.next(), left.next()) {
+                    return self.zero_with(only);
+                }
+            }
+            Some(Atom::Sym(_) | Atom::FloorDiv(..) | Atom::Mod(..) | Atom::Overflow) | None => {}
         }
         let (_, base, _) = dim.rounded_up()?;
         self.bounds(&base)

@@ -132,6 +132,48 @@ fn extents_of_0_and_1_broadcast_to_0() {
 }
 
 #[test]
+fn minimum_and_maximum_absorb() {
+    let low = Dim::min(&n(), &i(512));
+    assert_eq!(Dim::max(&n(), &low), n());
+    assert_eq!(Dim::min(&n(), &Dim::max(&n(), &m())), n());
+    // A slice of an axis beside the axis: what is 0 where the axis is broadcasts to the axis.
+    let facts = Facts::default();
+    assert_eq!(facts.broadcast(&n(), &low), Some(n()));
+    assert_eq!(facts.broadcast(&low, &n()), Some(n()));
+    // min(n, m) is 0 where m is, and n is not then.
+    assert_ne!(facts.broadcast(&n(), &Dim::min(&n(), &m())), Some(n()));
+}
+
+#[test]
+fn what_a_minimum_leaves_is_a_maximum() {
+    let first = Dim::min(&n(), &i(1));
+    let others = n() - first.clone();
+    assert_eq!(others, Dim::max(&i(0), &(n() - 1)));
+    assert_eq!(first + others, n());
+    let pair = Dim::min(&n(), &m());
+    let forms = [
+        n() + 3 - pair.clone(),
+        n() * 2 + m() - pair.clone() * 2,
+        pair.clone() * 3 + Dim::max(&i(0), &(m() - n())) * 3 + n(),
+        n() - pair.clone() + m() - pair,
+    ];
+    assert_eq!(forms[1], Dim::max(&i(0), &(n() - m())) * 2 + m());
+    assert_eq!(forms[2], m() * 3 + n());
+    for (x, y) in (0..6).flat_map(|x| (0..6).map(move |y| (x, y))) {
+        let value = |name: &Name| Some(if *name == *"n" { x } else { y });
+        let got = forms.each_ref().map(|form| form.eval(&value));
+        let least = x.min(y);
+        let wanted = [
+            x + 3 - least,
+            2 * x + y - 2 * least,
+            3 * y + x,
+            x + y - 2 * least,
+        ];
+        assert_eq!(got, wanted.map(Some), "n = {x}, m = {y}");
+    }
+}
+
+#[test]
 fn substitution_simplifies() {
     let map = BTreeMap::from([(Name::from("n"), i(12))]);
     assert_eq!((n().floor_div(&i(5)) + m()).subst(&map), m() + 2);
