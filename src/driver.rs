@@ -6,6 +6,7 @@
 //! `--emit` are made. Input is recognized by content: a shared object that irc made, text, or an ONNX file.
 
 mod lines;
+mod passes;
 
 use std::io::Write;
 use std::path::Path;
@@ -19,114 +20,16 @@ use crate::export;
 use crate::library::Library;
 use crate::link::{self, WeightPlace};
 use crate::onnx;
+use crate::opt::log::{Log, Remark};
 use crate::opt::specialize::ATTR as SPECIALIZE;
-use crate::opt::{self, Changed, Pass, PassCx, Promises, rewrite};
-use crate::sched;
+use crate::opt::{self, Changed, Outcome, Pass, PassCx, Promises, Step};
 use crate::sched::tuned::LOG;
 use crate::tensor::folder::ModelFolder;
 use crate::tensor::{MappedFile, Weights, inline_metadata, sha256_bytes};
 
-/// How far a program is lowered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Stage {
-    /// As written or imported, in `R.*` operators.
-    Graph,
-    /// Primitives, simplified.
-    Optimized,
-    /// One prim_func a group.
-    Loops,
-    /// Loop kinds, tiles and kernel regions.
-    Scheduled,
-    /// Every tensor has its place.
-    Planned,
-}
-
-/// The passes from a text to what code generation takes, in order, with the stage that each belongs to.
-pub const PIPELINE: &[(&Pass, Stage)] = &[
-    (&opt::normalize::PASS, Stage::Graph),
-    (&opt::lift::PASS, Stage::Graph),
-    // No operator of another system after this line.
-    (&opt::normalize::PASS, Stage::Optimized),
-    (&opt::quantized::PASS, Stage::Optimized),
-    (&opt::legalize::PASS, Stage::Optimized),
-    (&opt::bind_ranges::PASS, Stage::Optimized),
-    (&opt::guard::PASS, Stage::Optimized),
-    // Only primitives after this line.
-    (&opt::simplify::PASS, Stage::Optimized),
-    (&opt::narrow::PASS, Stage::Optimized),
-    (&opt::hoist_invariants::PASS, Stage::Optimized),
-    (&opt::fold_constants::PASS, Stage::Optimized),
-    (&opt::common_subexpr::PASS, Stage::Optimized),
-    (&opt::dead_code::PASS, Stage::Optimized),
-    (&opt::hoist_constants::PASS, Stage::Optimized),
-    (&opt::channels_last::PASS, Stage::Optimized),
-    (&opt::simplify::PASS, Stage::Optimized),
-    (&opt::fold_constants::PASS, Stage::Optimized),
-    (&opt::take_first::PASS, Stage::Optimized),
-    (&opt::common_subexpr::PASS, Stage::Optimized),
-    (&opt::dead_code::PASS, Stage::Optimized),
-    (&opt::hoist_constants::PASS, Stage::Optimized),
-    (&opt::own_results::PASS, Stage::Optimized),
-    (&opt::specialize::PASS, Stage::Optimized),
-    // No binding changes its meaning after this line.
-    (&opt::fuse::PASS, Stage::Loops),
-    (&opt::collapse_axes::PASS, Stage::Loops),
-    (&opt::simplify::PASS, Stage::Loops),
-    (&opt::dead_code::PASS, Stage::Loops),
-    (&opt::lower::PASS, Stage::Loops),
-    (&sched::costs::PASS, Stage::Loops),
-    (&sched::tuned::PASS, Stage::Loops),
-    (&sched::PASS, Stage::Scheduled),
-    (&opt::allocate_workspace::PASS, Stage::Planned),
-    (&opt::plan_memory::PASS, Stage::Planned),
-];
-
-/// How much `irc opt` changes; each level has what the ones before it have.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum OptLevel {
-    /// Normal form.
-    O0,
-    /// What computes nothing goes; the answers are bit for bit the same.
-    O1,
-    /// Fewer operators that say the same; sums may be rounded in another order.
-    O2,
-    /// Other arithmetic that is worth it.
-    O3,
-}
-
-/// What simplifies a program that stays one of operators, with the level from which on each is run. They run in this
-/// order, over and over, until none changes anything.
-pub const REWRITES: &[(&Pass, OptLevel)] = &[
-    (&opt::fold_constants::PASS, OptLevel::O1),
-    (&opt::common_subexpr::PASS, OptLevel::O1),
-    (&rewrite::fuse_bn_into_conv::PASS, OptLevel::O2),
-    (&rewrite::fuse_add_bias_into_conv::PASS, OptLevel::O2),
-    (&opt::dead_code::PASS, OptLevel::O1),
-];
-
-/// Passes that are run by name only.
-const OTHERS: &[&Pass] = &[&opt::for_tvm::PASS, &opt::for_onnx::PASS];
-
-/// Every pass once, in the order of the pipeline.
-pub fn passes() -> Vec<&'static Pass> {
-    let mut all: Vec<&'static Pass> = Vec::new();
-    for pass in PIPELINE
-        .iter()
-        .map(|(pass, _)| *pass)
-        .chain(REWRITES.iter().map(|(pass, _)| *pass))
-        .chain(OTHERS.iter().copied())
-    {
-        if all.iter().all(|other| other.name != pass.name) {
-            all.push(pass);
-        }
-    }
-    all
-}
-
-/// The pass of a name.
-pub fn find_pass(name: &str) -> Option<&'static Pass> {
-    passes().into_iter().find(|pass| pass.name == name)
-}
+pub use passes::{
+    OptLevel, PIPELINE, REWRITES, Stage, find_pass, parse_steps, passes, select_passes,
+};
 
 /// A module and the weights that it names.
 #[derive(Clone, Debug, Default)]
@@ -417,20 +320,6 @@ pub fn remove_attr(module: &mut Module, key: &str) {
     });
 }
 
-/// The passes of these names, in the order given.
-///
-/// # Errors
-/// A name that no pass has.
-pub fn select_passes(names: &[&str]) -> Result<Vec<&'static Pass>, Fault> {
-    let find = |name: &&str| {
-        find_pass(name).ok_or_else(|| {
-            let message = format!("no pass has the name `{name}`; `irc opt --list` lists them");
-            Fault::program(vec![Diagnostic::error("unknown-pass", message)])
-        })
-    };
-    names.iter().map(find).collect()
-}
-
 /// What is shown after each pass: its name, the module, and whether it changed.
 pub type Observer<'o> = &'o mut dyn FnMut(&'static str, &Module, Changed);
 
@@ -454,6 +343,50 @@ pub fn run_passes(
         &mut cx,
         observer,
     )?)
+}
+
+/// Passes to run, and how.
+#[derive(Default)]
+pub struct Plan {
+    /// Those that run once, before the others.
+    pub first: Vec<Step>,
+    /// The others.
+    pub steps: Vec<Step>,
+    /// Whether the others run until none changes anything.
+    pub over_and_over: bool,
+    /// After how many rewrites to stop; never without it.
+    pub fuel: Option<u64>,
+    /// Whether passes are held to what they promise.
+    pub promises: Promises,
+}
+
+/// Runs passes over a program; gives why rewrites of look-alikes were refused.
+///
+/// # Errors
+/// What the checker or a pass found wrong.
+pub fn run_plan(
+    program: &mut Program,
+    plan: &Plan,
+    target: &Target,
+    lib: &Library,
+    after: &mut dyn FnMut(&Outcome),
+) -> Result<Vec<Remark>, Fault> {
+    let mut cx = PassCx::new(lib, &mut program.weights, target);
+    cx.promises = plan.promises;
+    cx.log = Log::with_fuel(plan.fuel.unwrap_or(u64::MAX));
+    if plan.over_and_over {
+        opt::run_rounds(
+            &mut program.module,
+            &plan.first,
+            &plan.steps,
+            &mut cx,
+            after,
+        )?;
+    } else {
+        let steps: Vec<Step> = plan.first.iter().chain(&plan.steps).cloned().collect();
+        opt::run_steps(&mut program.module, &steps, &mut cx, after)?;
+    }
+    Ok(cx.log.missed())
 }
 
 /// Says a program in operators of ONNX, for the operator set that `options` names or the first that has all of them,

@@ -12,6 +12,7 @@ use irc_syntax::uses::substitute_stmt;
 use irc_syntax::{Expr, ExprKind, Module, Name, Stmt, StmtKind, print_expr};
 
 use super::graph::{for_each_block, is_pure};
+use super::log::Log;
 use super::{Changed, Pass, PassCx};
 use crate::check::stage::Level;
 
@@ -26,13 +27,15 @@ pub const PASS: Pass = Pass {
 };
 
 /// Runs the pass on every block of every graph function.
-pub fn run(module: &mut Module, _cx: &mut PassCx) -> Changed {
+pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut changed = false;
-    for_each_block(module, &mut |_, stmts| changed |= merge_equal(stmts));
+    for_each_block(module, &mut |_, stmts| {
+        changed |= merge_equal(stmts, &cx.log)
+    });
     Changed::from(changed)
 }
 
-fn merge_equal(stmts: &mut Vec<Stmt>) -> bool {
+fn merge_equal(stmts: &mut Vec<Stmt>, log: &Log) -> bool {
     let mut first: BTreeMap<String, Name> = BTreeMap::new();
     let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
     let mut kept = Vec::with_capacity(stmts.len());
@@ -49,6 +52,10 @@ fn merge_equal(stmts: &mut Vec<Stmt>) -> bool {
         {
             let key = print_expr(value);
             if let Some(earlier) = first.get(&key) {
+                if !log.allows(name, stmt.span, || format!("it is `{earlier}`")) {
+                    kept.push(stmt);
+                    continue;
+                }
                 map.insert(name.clone(), Expr::name(earlier));
                 continue;
             }

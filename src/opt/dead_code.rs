@@ -12,6 +12,7 @@ use irc_syntax::uses::{bound_names, for_each_expr, for_each_name, for_each_read}
 use irc_syntax::{Expr, ExprKind, FuncKind, Item, Module, Name, Stmt, StmtKind};
 
 use super::graph::{count_uses, is_pure};
+use super::log::Log;
 use super::{Changed, Pass, PassCx, set_num_input};
 use crate::check::stage::Level;
 
@@ -33,7 +34,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         .filter(|func| func.kind == FuncKind::Graph)
     {
         let mut counts = count_uses(&func.body);
-        sweep(&mut func.body, &mut counts);
+        sweep(&mut func.body, &mut counts, &cx.log);
         if func.is_private() {
             continue;
         }
@@ -58,7 +59,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
 }
 
 /// Walks a block backwards; a pure binding whose names are all unread goes, and its reads no longer count.
-fn sweep(stmts: &mut Vec<Stmt>, counts: &mut BTreeMap<Name, usize>) {
+fn sweep(stmts: &mut Vec<Stmt>, counts: &mut BTreeMap<Name, usize>, log: &Log) {
     let mut kept = Vec::with_capacity(stmts.len());
     while let Some(mut stmt) = stmts.pop() {
         let is_dead = match &mut stmt.kind {
@@ -79,15 +80,17 @@ fn sweep(stmts: &mut Vec<Stmt>, counts: &mut BTreeMap<Name, usize>) {
                     || has_effect(then)
                     || has_effect(orelse);
                 if live {
-                    sweep(then, counts);
-                    sweep(orelse, counts);
+                    sweep(then, counts, log);
+                    sweep(orelse, counts, log);
                 }
                 !live
             }
             StmtKind::Expr(value) => value.is_call_of("R.tuple"),
             _ => false,
         };
-        if is_dead {
+        let name = targets(&stmt).into_iter().next();
+        let name = name.as_ref().map_or("", |name| name.as_str());
+        if is_dead && log.allows(name, stmt.span, || "nothing reads it".to_owned()) {
             for_each_read(std::slice::from_ref(&stmt), &mut |expr| {
                 forget(expr, counts)
             });

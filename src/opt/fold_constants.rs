@@ -11,10 +11,11 @@
 use std::collections::BTreeMap;
 
 use irc_syntax::uses::substitute_stmt;
-use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Param, Stmt, StmtKind};
+use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Param, Span, Stmt, StmtKind};
 
 use super::graph::count_uses;
 use super::hoist_constants::type_of;
+use super::log::Log;
 use super::{Changed, Pass, PassCx, set_num_input};
 use crate::check::prim::{self, Prim};
 use crate::check::stage::Level;
@@ -54,7 +55,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
             .get(&func.name)
             .map_or(func.params.len(), |info| info.num_input);
         let num_input = num_input.min(func.params.len());
-        changed |= fold_func(func, num_input, cx.weights);
+        changed |= fold_func(func, num_input, cx.weights, &cx.log);
     }
     Changed::from(changed)
 }
@@ -68,9 +69,10 @@ struct Fold<'a> {
     /// Whether results may become weights: only public functions have them.
     may_add: bool,
     changed: bool,
+    log: &'a Log,
 }
 
-fn fold_func(func: &mut Func, num_input: usize, weights: &mut Weights) -> bool {
+fn fold_func(func: &mut Func, num_input: usize, weights: &mut Weights, log: &Log) -> bool {
     let mut fold = Fold {
         known: BTreeMap::new(),
         map: BTreeMap::new(),
@@ -78,6 +80,7 @@ fn fold_func(func: &mut Func, num_input: usize, weights: &mut Weights) -> bool {
         new_weights: Vec::new(),
         may_add: !func.is_private(),
         changed: false,
+        log,
     };
     let is_weight: Vec<Name> = func.params[num_input..]
         .iter()
@@ -121,7 +124,7 @@ impl Fold<'_> {
                     if let Some(name) = target.as_name()
                         && uses.contains_key(name)
                         && let Some(tensor) = self.evaluate(value, weights)
-                        && self.keep(name, tensor)
+                        && self.keep(name, tensor, stmt.span)
                     {
                         self.changed = true;
                         continue;
@@ -194,18 +197,24 @@ impl Fold<'_> {
     }
 
     /// Makes a result a constant or a weight. False where it may be neither.
-    fn keep(&mut self, name: &Name, tensor: Tensor) -> bool {
+    fn keep(&mut self, name: &Name, tensor: Tensor, span: Option<Span>) -> bool {
         let is_text = tensor.strings.is_some();
         if tensor.len() <= MAX_INLINE {
             let literal = print_const(&tensor);
             // Extents behind an empty one take a call of `R.full` to say, which is no operand.
-            let is_literal = literal.is_call_of("R.const");
+            let is_literal = literal.is_call_of("R.const")
+                && self
+                    .log
+                    .allows(name, span, || "it is a constant".to_owned());
             if is_literal {
                 self.map.insert(name.clone(), literal);
             }
             return is_literal;
         }
         if !self.may_add || is_text || self.weights.get(name).is_some() {
+            return false;
+        }
+        if !self.log.allows(name, span, || "it is a weight".to_owned()) {
             return false;
         }
         debug_assert!(type_of(&tensor).as_known_tensor().is_some());

@@ -6,6 +6,7 @@
 
 pub mod allocate_workspace;
 pub mod bind_ranges;
+pub mod bind_symbols;
 pub mod channels_last;
 pub mod collapse_axes;
 pub mod common_subexpr;
@@ -36,6 +37,7 @@ pub mod quantized;
 pub mod rewrite;
 pub mod simplify;
 pub mod specialize;
+pub mod summary;
 mod tail;
 pub mod take_first;
 
@@ -107,8 +109,11 @@ pub struct PassCx<'a> {
     /// What passes did, and what they may still do.
     pub log: Log,
     /// The arguments of the pass that runs.
-    args: BTreeMap<&'static str, i64>,
+    args: Args,
 }
+
+/// Arguments of a pass that are given, by name.
+pub type Args = BTreeMap<String, i64>;
 
 impl<'a> PassCx<'a> {
     /// A context without types yet; the runner fills them in.
@@ -121,8 +126,13 @@ impl<'a> PassCx<'a> {
             diags: Vec::new(),
             promises: Promises::default(),
             log: Log::default(),
-            args: BTreeMap::new(),
+            args: Args::new(),
         }
+    }
+
+    /// The arguments that are given to the pass that runs.
+    pub fn args(&self) -> &Args {
+        &self.args
     }
 
     /// An argument of the pass that runs, or what it is when nobody says.
@@ -167,7 +177,7 @@ pub struct Pass {
 
 /// A number that a pass takes.
 pub struct PassArg {
-    /// Its name.
+    /// Its name; `*` stands for any.
     pub name: &'static str,
     /// What it is when it is not given.
     pub default: i64,
@@ -181,14 +191,14 @@ pub struct Step {
     /// The pass.
     pub pass: &'static Pass,
     /// Those of its arguments that are given.
-    pub args: BTreeMap<&'static str, i64>,
+    pub args: Args,
 }
 
 impl From<&'static Pass> for Step {
     fn from(pass: &'static Pass) -> Self {
         Self {
             pass,
-            args: BTreeMap::new(),
+            args: Args::new(),
         }
     }
 }
@@ -247,7 +257,7 @@ pub fn run_steps(
     Ok(())
 }
 
-/// Runs passes over and over, until none of them changes anything. `first` runs once before them.
+/// Runs passes over and over, until none of them changes anything. `first` runs once before them, whatever the fuel.
 ///
 /// # Errors
 /// As [`run_passes`].
@@ -261,9 +271,12 @@ pub fn run_rounds(
     cx.recheck(module)?;
     let mut level = Level::Graph;
     let given: BTreeSet<Name> = module.funcs().map(|func| func.name.clone()).collect();
+    // Their form is what the others need; they are no rewrites that fuel is counted for.
+    let log = std::mem::take(&mut cx.log);
     for step in first {
         run_step(module, step, cx, (&mut level, &given), after)?;
     }
+    cx.log = log;
     for _ in 0..MAX_ROUNDS {
         let mut changed = false;
         for step in steps {

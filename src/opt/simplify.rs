@@ -11,9 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::uses::{bound_names, substitute_stmt};
-use irc_syntax::{DType, Expr, ExprKind, Module, Name, Stmt, StmtKind};
+use irc_syntax::{DType, Expr, ExprKind, Module, Name, Span, Stmt, StmtKind, print_expr};
 
 use super::graph::for_each_block;
+use super::log::Log;
 use super::{Changed, Pass, PassCx};
 use crate::check::prim::{self, Binary, BoundCall, Prim, Unary};
 use crate::check::stage::Level;
@@ -33,7 +34,7 @@ pub const PASS: Pass = Pass {
 /// Runs the pass on every block of every graph function that is no group.
 pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     let mut changed = false;
-    let info = &cx.info;
+    let (info, log) = (&cx.info, &cx.log);
     let groups: BTreeSet<Name> = module
         .funcs()
         .filter(|func| func.attr("op_pattern").is_some())
@@ -45,6 +46,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         }
         let mut walk = Simplify {
             info,
+            log,
             func,
             defs: BTreeMap::new(),
             map: BTreeMap::new(),
@@ -56,6 +58,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
 
 struct Simplify<'a> {
     info: &'a Info,
+    log: &'a Log,
     func: &'a Name,
     /// What each name of the block was bound to.
     defs: BTreeMap<Name, Expr>,
@@ -71,6 +74,15 @@ enum Rewrite {
     Value(Expr),
 }
 
+impl std::fmt::Display for Rewrite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Alias(other) => write!(f, "it is `{}`", print_expr(other)),
+            Self::Value(value) => write!(f, "it is computed as `{}`", print_expr(value)),
+        }
+    }
+}
+
 impl Simplify<'_> {
     fn block(&mut self, stmts: &mut Vec<Stmt>) -> bool {
         let mut changed = false;
@@ -81,19 +93,24 @@ impl Simplify<'_> {
                 substitute_stmt(&mut stmt, &self.map);
             }
             if let StmtKind::Assign { target, value, .. } = &mut stmt.kind {
-                if self.forward_tuple(target, value) {
+                if self.forward_tuple(target, value, stmt.span) {
                     changed = true;
                     continue;
                 }
                 if let Some(name) = target.as_name().cloned() {
-                    match self.rewrite(&name, value) {
+                    let found = self.rewrite(&name, value).filter(|found| {
                         // A name that only an enclosing block reads is the value of a branch and stays bound.
-                        Some(Rewrite::Alias(other)) if read_here.contains_key(&name) => {
+                        let may =
+                            !matches!(found, Rewrite::Alias(_)) || read_here.contains_key(&name);
+                        may && self.log.allows(&name, stmt.span, || found.to_string())
+                    });
+                    match found {
+                        Some(Rewrite::Alias(other)) => {
                             self.map.insert(name, other);
                             changed = true;
                             continue;
                         }
-                        Some(Rewrite::Alias(_)) | None => {}
+                        None => {}
                         Some(Rewrite::Value(new)) => {
                             *value = new.at(value.span);
                             changed = true;
@@ -109,7 +126,7 @@ impl Simplify<'_> {
     }
 
     /// `a, b = (x, y)`: a is x and b is y.
-    fn forward_tuple(&mut self, target: &Expr, value: &Expr) -> bool {
+    fn forward_tuple(&mut self, target: &Expr, value: &Expr, span: Option<Span>) -> bool {
         let ExprKind::Tuple { .. } = target.kind else {
             return false;
         };
@@ -121,7 +138,12 @@ impl Simplify<'_> {
             return false;
         };
         let names = bound_names(target);
-        if names.len() != items.len() || !items.iter().all(is_atom) {
+        let all_atoms = names.len() == items.len() && items.iter().all(is_atom);
+        let allows = |name: &Name| {
+            self.log
+                .allows(name, span, || "its members are known".into())
+        };
+        if !all_atoms || !names.first().is_some_and(allows) {
             return false;
         }
         let items = items.clone();

@@ -145,12 +145,29 @@ fn dims_of(ty: &Expr) -> &[Expr] {
 fn version_of(func: &Func, name: &Name, sizes: &Sizes) -> Func {
     let mut version = func.clone();
     version.name = name.clone();
+    bind_sizes(&mut version, sizes);
+    irc_syntax::visit::walk_func_mut(&mut Unplaced, &mut version);
+    version
+}
+
+/// A version is written nowhere.
+struct Unplaced;
+
+impl VisitMut for Unplaced {
+    fn visit_stmt(&mut self, stmt: &mut Stmt) {
+        stmt.span = None;
+        irc_syntax::visit::walk_stmt_mut(self, stmt);
+    }
+}
+
+/// Puts sizes in the place of a function's symbols, which it declares no more.
+pub fn bind_sizes(func: &mut Func, sizes: &Sizes) {
     let is_symbol = |target: &Expr| {
         target
             .as_name()
             .is_some_and(|name| sizes.contains_key(name))
     };
-    version.body.retain(|stmt| match &stmt.kind {
+    func.body.retain(|stmt| match &stmt.kind {
         StmtKind::Assign { target, value, .. } => {
             !(is_symbol(target) && value.is_call_of("T.int64"))
         }
@@ -158,19 +175,13 @@ fn version_of(func: &Func, name: &Name, sizes: &Sizes) -> Func {
         _ => true,
     });
     let mut bind = Bind(sizes);
-    irc_syntax::visit::walk_func_mut(&mut bind, &mut version);
-    version
+    irc_syntax::visit::walk_func_mut(&mut bind, func);
 }
 
 /// Puts numbers in the place of symbols.
 struct Bind<'s>(&'s Sizes);
 
 impl VisitMut for Bind<'_> {
-    fn visit_stmt(&mut self, stmt: &mut Stmt) {
-        stmt.span = None;
-        irc_syntax::visit::walk_stmt_mut(self, stmt);
-    }
-
     fn visit_expr(&mut self, expr: &mut Expr) {
         let is_shaped = expr.is_call_of("R.Tensor") || expr.is_call_of("R.Shape");
         if let ExprKind::Call { args, .. } = &mut expr.kind

@@ -220,9 +220,18 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          `irc.params` in `I.module_attrs` names that file; it lies beside the text.",
     ),
     (
+        "pass-argument",
+        "Arguments of passes are integers by name: `fuse(max=8)`. `irc opt --list` says which a pass takes.",
+    ),
+    (
         "pass-fault",
         "A pass left the program at another level than it promises, or one that does not print. This is a fault of \
          irc: please report it with the text.",
+    ),
+    (
+        "pass-values",
+        "The interpreter gives other answers after a pass than before it: the pass is wrong, and so irc. `--fuel` stops before \
+         the rewrite that is named, `--skip` leaves the pass out.",
     ),
     (
         "rank-mismatch",
@@ -323,6 +332,10 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "unknown-shape",
         "A tensor's shape is not known here, not even as symbols, so that no room can be planned \
          for it. Bind it with `R.match_cast`.",
+    ),
+    (
+        "unknown-size",
+        "A size is given for a symbol that is no extent of any input.",
     ),
     (
         "unknown-symbol",

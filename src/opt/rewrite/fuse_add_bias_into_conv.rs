@@ -39,6 +39,13 @@ fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
     let (conv, value, added) = [(a, b), (b, a)]
         .into_iter()
         .find_map(|(x, other)| Some((Convolution::read(site, site.def(x)?)?, x, other)))?;
+    // A residual is no look-alike.
+    if site
+        .shape(added)
+        .is_none_or(|dims| Some(dims) == site.shape(value))
+    {
+        return None;
+    }
     if site.uses(value) != 1 {
         return site.refuse(binding, "the convolution is read elsewhere too");
     }

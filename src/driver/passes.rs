@@ -1,0 +1,183 @@
+//! Which passes there are, and in which order they run.
+
+use irc_syntax::Diagnostic;
+
+use super::Fault;
+use crate::check::closest;
+use crate::opt::{self, Pass, PassArg, Step, rewrite};
+use crate::sched;
+
+/// How far a program is lowered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// As written or imported, in `R.*` operators.
+    Graph,
+    /// Primitives, simplified.
+    Optimized,
+    /// One prim_func a group.
+    Loops,
+    /// Loop kinds, tiles and kernel regions.
+    Scheduled,
+    /// Every tensor has its place.
+    Planned,
+}
+
+/// The passes from a text to what code generation takes, in order, with the stage that each belongs to.
+pub const PIPELINE: &[(&Pass, Stage)] = &[
+    (&opt::normalize::PASS, Stage::Graph),
+    (&opt::lift::PASS, Stage::Graph),
+    // No operator of another system after this line.
+    (&opt::normalize::PASS, Stage::Optimized),
+    (&opt::quantized::PASS, Stage::Optimized),
+    (&opt::legalize::PASS, Stage::Optimized),
+    (&opt::bind_ranges::PASS, Stage::Optimized),
+    (&opt::guard::PASS, Stage::Optimized),
+    // Only primitives after this line.
+    (&opt::simplify::PASS, Stage::Optimized),
+    (&opt::narrow::PASS, Stage::Optimized),
+    (&opt::hoist_invariants::PASS, Stage::Optimized),
+    (&opt::fold_constants::PASS, Stage::Optimized),
+    (&opt::common_subexpr::PASS, Stage::Optimized),
+    (&opt::dead_code::PASS, Stage::Optimized),
+    (&opt::hoist_constants::PASS, Stage::Optimized),
+    (&opt::channels_last::PASS, Stage::Optimized),
+    (&opt::simplify::PASS, Stage::Optimized),
+    (&opt::fold_constants::PASS, Stage::Optimized),
+    (&opt::take_first::PASS, Stage::Optimized),
+    (&opt::common_subexpr::PASS, Stage::Optimized),
+    (&opt::dead_code::PASS, Stage::Optimized),
+    (&opt::hoist_constants::PASS, Stage::Optimized),
+    (&opt::own_results::PASS, Stage::Optimized),
+    (&opt::specialize::PASS, Stage::Optimized),
+    // No binding changes its meaning after this line.
+    (&opt::fuse::PASS, Stage::Loops),
+    (&opt::collapse_axes::PASS, Stage::Loops),
+    (&opt::simplify::PASS, Stage::Loops),
+    (&opt::dead_code::PASS, Stage::Loops),
+    (&opt::lower::PASS, Stage::Loops),
+    (&sched::costs::PASS, Stage::Loops),
+    (&sched::tuned::PASS, Stage::Loops),
+    (&sched::PASS, Stage::Scheduled),
+    (&opt::allocate_workspace::PASS, Stage::Planned),
+    (&opt::plan_memory::PASS, Stage::Planned),
+];
+
+/// How much `irc opt` changes; each level has what the ones before it have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OptLevel {
+    /// Normal form.
+    O0,
+    /// What computes nothing goes; the answers are bit for bit the same.
+    O1,
+    /// Fewer operators that say the same; sums may be rounded in another order.
+    O2,
+    /// Other arithmetic that is worth it.
+    O3,
+}
+
+/// What simplifies a program that stays one of operators, with the level from which on each is run. They run in this
+/// order, over and over, until none changes anything.
+pub const REWRITES: &[(&Pass, OptLevel)] = &[
+    (&opt::fold_constants::PASS, OptLevel::O1),
+    (&opt::common_subexpr::PASS, OptLevel::O1),
+    (&rewrite::fuse_bn_into_conv::PASS, OptLevel::O2),
+    (&rewrite::fuse_add_bias_into_conv::PASS, OptLevel::O2),
+    (&opt::dead_code::PASS, OptLevel::O1),
+];
+
+/// Passes that are run by name only.
+const OTHERS: &[&Pass] = &[
+    &opt::bind_symbols::PASS,
+    &opt::for_tvm::PASS,
+    &opt::for_onnx::PASS,
+];
+
+/// Every pass once, in the order of the pipeline.
+pub fn passes() -> Vec<&'static Pass> {
+    let mut all: Vec<&'static Pass> = Vec::new();
+    for pass in PIPELINE
+        .iter()
+        .map(|(pass, _)| *pass)
+        .chain(REWRITES.iter().map(|(pass, _)| *pass))
+        .chain(OTHERS.iter().copied())
+    {
+        if all.iter().all(|other| other.name != pass.name) {
+            all.push(pass);
+        }
+    }
+    all
+}
+
+/// The pass of a name.
+pub fn find_pass(name: &str) -> Option<&'static Pass> {
+    passes().into_iter().find(|pass| pass.name == name)
+}
+
+/// The passes of these names, in the order given.
+///
+/// # Errors
+/// A name that no pass has.
+pub fn select_passes(names: &[&str]) -> Result<Vec<&'static Pass>, Fault> {
+    let find = |name: &&str| {
+        find_pass(name).ok_or_else(|| {
+            let all = passes();
+            let names = all.iter().map(|pass| pass.name);
+            let near = closest(name, names).map(|near| format!("; `{near}` is one"));
+            let message = format!(
+                "no pass has the name `{name}`{}; `irc opt --list` lists them",
+                near.unwrap_or_default()
+            );
+            Fault::program(vec![Diagnostic::error("unknown-pass", message)])
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// Passes from a text: `normalize,fuse(max=8)`.
+///
+/// # Errors
+/// A name that no pass has, an argument that the pass does not take or that is no integer, brackets that do not close.
+pub fn parse_steps(text: &str) -> Result<Vec<Step>, Fault> {
+    let fault = |message: String| Fault::program(vec![Diagnostic::error("pass-argument", message)]);
+    let mut steps = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let end = rest.find([',', '(']).unwrap_or(rest.len());
+        let name = rest[..end].trim();
+        let mut step = Step::from(select_passes(&[name])?[0]);
+        rest = &rest[end..];
+        if let Some(inside) = rest.strip_prefix('(') {
+            let (inside, after) = inside
+                .split_once(')')
+                .ok_or_else(|| fault(format!("the arguments of `{name}` have no `)`")))?;
+            for arg in inside
+                .split(',')
+                .map(str::trim)
+                .filter(|arg| !arg.is_empty())
+            {
+                let value = arg
+                    .split_once('=')
+                    .and_then(|(key, value)| Some((key.trim(), value.trim().parse::<i64>().ok()?)));
+                let (key, value) = value.ok_or_else(|| {
+                    fault(format!("`{arg}` of `{name}` is not of the form `name=4`"))
+                })?;
+                let takes = |arg: &PassArg| arg.name == key || arg.name == "*";
+                if !step.pass.args.iter().any(takes) {
+                    let known: Vec<&str> = step.pass.args.iter().map(|arg| arg.name).collect();
+                    let known = if known.is_empty() {
+                        "none".into()
+                    } else {
+                        known.join(", ")
+                    };
+                    let message = format!("`{name}` has no argument `{key}`; it has: {known}");
+                    return Err(fault(message));
+                }
+                step.args.insert(key.to_owned(), value);
+            }
+            rest = after.trim_start();
+        }
+        steps.push(step);
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    }
+    Ok(steps)
+}
