@@ -8,6 +8,7 @@ pub mod cli;
 pub mod codegen;
 pub mod diff;
 pub mod driver;
+pub mod edit;
 pub mod export;
 pub mod interp;
 pub mod library;

@@ -7,9 +7,9 @@ use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeSet;
 
 /// Each module uses only those before it; `onnx` uses `syntax` and `tensor`.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "syntax", "shape", "tensor", "library", "check", "interp", "opt", "sched", "codegen", "link",
-    "driver", "diff", "cli",
+    "driver", "edit", "diff", "cli",
 ];
 
 /// The most lines of a file, and of a function without a `// tidy: table` line.

@@ -105,6 +105,67 @@ pub fn compare(got: &Tensor, wanted: &Tensor, tolerance: Tolerance) -> Result<()
     first_difference(&got.shape, &floats(got), &floats(wanted), close)
 }
 
+/// How far two tensors of one type are apart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Gap {
+    /// The largest difference; infinite where one of two numbers is none.
+    pub max_abs: f64,
+    /// The largest difference in parts of what is wanted, where that is not 0.
+    pub max_rel: f64,
+    /// Where the largest difference is.
+    pub place: Vec<usize>,
+    /// The number there.
+    pub got: String,
+    /// The number wanted there.
+    pub wanted: String,
+}
+
+/// How far two tensors of numbers are apart; `None` where they are not of one type and shape, or hold text or nothing.
+pub fn gap(got: &Tensor, wanted: &Tensor) -> Option<Gap> {
+    if got.dtype != wanted.dtype || got.shape != wanted.shape || got.dtype == DType::Str {
+        return None;
+    }
+    let (a, b) = (floats(got), floats(wanted));
+    let far = |a: f64, b: f64| match (a == b || (a.is_nan() && b.is_nan()), (a - b).abs()) {
+        (true, _) => 0.0,
+        (false, far) if far.is_nan() => f64::INFINITY,
+        (false, far) => far,
+    };
+    let (mut at, mut max_abs, mut max_rel) = (None, -1.0, 0.0f64);
+    for (i, (&a, &b)) in a.iter().zip(&b).enumerate() {
+        let abs = far(a, b);
+        if abs > max_abs {
+            (at, max_abs) = (Some(i), abs);
+        }
+        if b != 0.0 && b.is_finite() {
+            max_rel = max_rel.max(abs / b.abs());
+        }
+    }
+    let at = at?;
+    let n_parts = (a.len() / got.len().max(1)).max(1);
+    let text = |tensor: &Tensor, values: &[f64]| {
+        if tensor.dtype.is_int() {
+            let exact = tensor.to_i64s().get(at).copied().unwrap_or_default();
+            return match tensor.dtype {
+                DType::U64 => (exact as u64).to_string(),
+                _ => exact.to_string(),
+            };
+        }
+        let value = values.get(at).copied().unwrap_or_default();
+        match tensor.dtype {
+            DType::F64 | DType::C128 => value.to_string(),
+            _ => (value as f32).to_string(),
+        }
+    };
+    Some(Gap {
+        max_abs,
+        max_rel,
+        place: place(&got.shape, at / n_parts),
+        got: text(got, &a),
+        wanted: text(wanted, &b),
+    })
+}
+
 /// The numbers of a tensor; complex ones as two each.
 fn floats(tensor: &Tensor) -> Vec<f64> {
     let parts = |dtype: DType| {
@@ -143,7 +204,7 @@ fn first_difference<T: std::fmt::Display>(
 }
 
 /// The indices of a position in row-major order.
-fn place(shape: &[usize], mut at: usize) -> Vec<usize> {
+pub fn place(shape: &[usize], mut at: usize) -> Vec<usize> {
     let mut res = vec![0; shape.len()];
     for (index, &extent) in res.iter_mut().zip(shape).rev() {
         *index = at % extent.max(1);

@@ -147,7 +147,7 @@ fn load(path: &str, lib: &Library, session: &mut Session) -> Result<Loaded, Faul
 }
 
 /// Whether bytes begin as a safetensors file does: the length of a header within the file, and a header in braces.
-fn is_safetensors(bytes: &[u8]) -> bool {
+pub fn is_safetensors(bytes: &[u8]) -> bool {
     let Some((len, rest)) = bytes.split_first_chunk::<8>() else {
         return false;
     };

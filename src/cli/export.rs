@@ -9,7 +9,7 @@ use super::output::{Outputs, Unwritable};
 use super::report::{Failure, Session};
 use crate::check::prim::Prim;
 use crate::driver::{self, Program};
-use crate::export::{self, Exported, Options};
+use crate::export::{self, Exported};
 use crate::library::Library;
 use crate::opt::for_onnx;
 use crate::syntax::uses::for_each_expr;
@@ -20,6 +20,13 @@ pub struct Args {
     /// The program: text, an ONNX file, or a shared object that irc made; `-` is stdin
     #[arg(value_name = "FILE")]
     file: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How the model is written.
+#[derive(clap::Args)]
+pub struct Options {
     /// Where the model goes
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -37,27 +44,52 @@ pub struct Args {
     report: Option<PathBuf>,
 }
 
+impl Options {
+    /// The model to a file, and nothing else asked for.
+    pub fn plain(output: &Path) -> Self {
+        Self {
+            output: output.to_owned(),
+            function: None,
+            opset: None,
+            external_data: false,
+            report: None,
+        }
+    }
+}
+
 /// Exports the program; 4 when ONNX has no word for something in it.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     let lib = session.library()?;
-    let mut program = match session.load(&args.file, &lib) {
-        Ok(program) => program,
-        Err(fault) => return Ok(session.show_fault(&fault)),
-    };
+    match session.load(&args.file, &lib) {
+        Ok(program) => write_model(program, &args.options, &lib, session),
+        Err(fault) => Ok(session.show_fault(&fault)),
+    }
+}
+
+/// Writes a program as an ONNX file; 4 when ONNX has no word for something in it.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_model(
+    mut program: Program,
+    args: &Options,
+    lib: &Library,
+    session: &Session,
+) -> Result<Exit, Failure> {
     let names = export::written_names(&program.module);
-    let parts = taken_apart(&program, &lib);
+    let parts = taken_apart(&program, lib);
     let beside = beside(&args.output);
-    let mut options = Options {
+    let mut options = export::Options {
         function: args.function.as_deref(),
         external: args.external_data.then_some(beside.1.as_str()),
         names,
         opset: args.opset,
     };
-    let info = match driver::say_in_onnx(&mut program, &lib, &mut options) {
+    let info = match driver::say_in_onnx(&mut program, lib, &mut options) {
         Ok(info) => info,
         Err(fault) => return Ok(session.show_fault(&fault)),
     };
-    let exported = export::export(&program.module, &info, &program.weights, &lib, &options);
+    let exported = export::export(&program.module, &info, &program.weights, lib, &options);
     let exported = match exported {
         Ok(exported) => exported,
         Err(faults) => return Ok(session.show_fault(&faults.into())),

@@ -11,6 +11,7 @@ pub mod data;
 pub mod diff;
 pub mod explain;
 pub mod export;
+pub mod extract;
 mod fault;
 pub mod fmt;
 mod git_setup;
@@ -19,6 +20,7 @@ pub mod info;
 pub mod inputs;
 pub mod list;
 mod map;
+pub mod merge;
 pub mod native;
 pub mod opt;
 mod output;
@@ -26,8 +28,10 @@ pub mod print;
 mod profile;
 pub mod report;
 pub mod run;
+pub mod save;
 mod temporary;
 pub mod tune;
+pub mod weights;
 
 use clap::{Parser, Subcommand};
 use report::{Failure, Global, Session};
@@ -90,6 +94,12 @@ enum Verb {
     Run(run::Args),
     /// Say what differs between two programs, or two files of weights
     Diff(diff::Args),
+    /// Cut a part out of a program, by the names of values
+    Extract(extract::Args),
+    /// Make one program of two
+    Merge(merge::Args),
+    /// List, rename, fill or convert the weights of a program
+    Weights(weights::Args),
     /// Tell git to show models as `irc diff` does
     GitSetup(git_setup::Args),
     /// Measure how long calls of a program take
@@ -143,6 +153,9 @@ fn run(cli: Cli) -> Exit {
         Verb::Build(args) => build::run(args, &mut session),
         Verb::Run(args) => run::run(args, &mut session),
         Verb::Diff(args) => diff::run(args, &mut session),
+        Verb::Extract(args) => extract::run(args, &mut session),
+        Verb::Merge(args) => merge::run(args, &mut session),
+        Verb::Weights(args) => weights::run(args, &mut session),
         Verb::GitSetup(args) => git_setup::run(args, &mut session),
         Verb::Bench(args) => bench::run(args, &mut session),
         Verb::Tune(args) => tune::run(args, &mut session),

@@ -43,8 +43,8 @@ pub struct Options {
     #[arg(long, value_name = "GOPS,GBS", requires = "profile", value_parser = Peaks::parse)]
     peaks: Option<Peaks>,
     /// The value of a symbol in the shapes of inputs that are not given, and so made: `n=128`
-    #[arg(long = "size", value_name = "SYMBOL=NUMBER", requires = "profile")]
-    sizes: Vec<String>,
+    #[arg(long = "size", value_name = "SYMBOL=NUMBER", requires = "made")]
+    pub sizes: Vec<String>,
 }
 
 impl Options {

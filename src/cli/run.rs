@@ -1,7 +1,12 @@
 //! `irc run`: calls a function of a program, and shows or compares what it answers.
 //!
 //! A shared object is loaded; text and ONNX files are built into a temporary one first, or interpreted (`--interp`).
-//! With `--data` the inputs are those of an ONNX backend test, and its outputs are what is expected.
+//! With `--data` the inputs are those of an ONNX backend test, and its outputs are what is expected. `--against`,
+//! `--trace-values` and `--sane` look at the values inside: `record` has them, `against` and `watch` tell of them.
+
+mod against;
+mod record;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,13 +27,15 @@ use crate::check::{Info, Type, check};
 use crate::codegen::Target;
 use crate::codegen::entry::{Maps, result_names};
 use crate::driver::{self, FileKind, Program, has_error};
-use crate::interp::{RunError, Value, run_func};
+use crate::interp::{RunError, Value, Watch, run_watched};
 use crate::library::Library;
-use crate::syntax::DType;
+use crate::shape::Dim;
+use crate::syntax::{DType, print_expr};
 use crate::tensor::{Tensor, print_npy};
 
 /// `irc run FILE [--input x=@x.npy]… [--data DIR] [--expect y=@y.npy]… [--tol RTOL,ATOL]`
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("made").multiple(true).args(["profile", "against", "trace_values", "sane"]))]
 pub struct Args {
     /// The program: a shared object that irc made, text, or an ONNX file
     #[arg(value_name = "FILE")]
@@ -58,6 +65,8 @@ pub struct Args {
     #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
     cpu: Target,
     #[command(flatten)]
+    watch: watch::Looks,
+    #[command(flatten)]
     profile: profile::Options,
 }
 
@@ -78,6 +87,9 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
             cpu: &args.cpu,
         };
         return profile::run(&args.profile, &subject, session);
+    }
+    if args.watch.is_wanted() {
+        return watch::run(&args, session);
     }
     let mut temporary = None;
     let engine = match open(&args, session, &mut temporary)? {
@@ -186,6 +198,15 @@ impl Interp {
     }
 
     fn call(&self, func: &str, inputs: &[Data]) -> Result<Vec<Data>, String> {
+        self.call_watched(func, inputs, None)
+    }
+
+    fn call_watched<'a>(
+        &'a self,
+        func: &str,
+        inputs: &[Data],
+        watch: Option<Watch<'a>>,
+    ) -> Result<Vec<Data>, String> {
         let info = self
             .info
             .funcs
@@ -197,7 +218,7 @@ impl Interp {
             let weight = weight.ok_or_else(|| format!("the weight `{name}` is missing"))?;
             args.push(Value::Tensor(weight.tensor()));
         }
-        let result = run_func(&self.program.module, &self.lib, func, args);
+        let result = run_watched(&self.program.module, &self.lib, func, args, watch);
         let result = result.map_err(|error| error.to_string())?;
         let items = match result {
             Value::Tuple(items) => items,
@@ -232,6 +253,11 @@ fn dtype_of(ty: &Type) -> Option<DType> {
     ty.as_tensor().and_then(|tensor| tensor.dtype)
 }
 
+fn dims_of(dims: Option<&[Dim]>) -> Vec<String> {
+    let dims = dims.unwrap_or_default().iter();
+    dims.map(|dim| print_expr(&dim.to_expr())).collect()
+}
+
 fn slot(name: &str, ty: &Type) -> Slot {
     let (kind, dtype) = match ty {
         Type::Tensor(tensor) => ("tensor", tensor.dtype),
@@ -249,7 +275,11 @@ fn slot(name: &str, ty: &Type) -> Slot {
         kind: kind.to_string(),
         dtype,
         rank: ty.as_tensor().and_then(|tensor| tensor.ndim).unwrap_or(0),
-        dims: Vec::new(),
+        dims: match ty {
+            Type::Tensor(tensor) => dims_of(tensor.shape.as_deref()),
+            Type::Shape(dims) => dims_of(dims.as_deref()),
+            _ => Vec::new(),
+        },
     }
 }
 

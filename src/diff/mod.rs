@@ -23,6 +23,7 @@ mod operators;
 mod read;
 mod report;
 mod settle;
+mod values;
 mod weights;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -30,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, Severity, print_expr};
 
 pub use report::{Aspect, Change, Detail, FuncReport, Kind, Report, Verdict};
+pub use values::pair_values;
 
 use crate::check::{self, FuncInfo, Info};
 use crate::driver::Program;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 
+use irc_syntax::uses::bound_names;
 use irc_syntax::{
     Arg, DType, Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, NameSupply, Span, Stmt,
     StmtKind, UnaryOp,
@@ -36,11 +37,31 @@ pub fn run_func(
     name: &str,
     args: Vec<Value>,
 ) -> Result<Value, RunError> {
+    run_watched(module, lib, name, args, None)
+}
+
+/// Is told of every name that the called function itself binds, in order: the statement, the name, its value.
+pub type Watch<'w> = &'w mut dyn FnMut(&Stmt, &Name, &Value);
+
+/// [`run_func`] under the eyes of a watch. Branches are the function's own; library operators, functions that it calls and
+/// bodies of loops are not.
+///
+/// # Errors
+/// As [`run_func`]; the watch has been told of what was bound before.
+pub fn run_watched<'a>(
+    module: &'a Module,
+    lib: &'a Library,
+    name: &str,
+    args: Vec<Value>,
+    watch: Option<Watch<'a>>,
+) -> Result<Value, RunError> {
     let mut run = Run {
         module,
         made: BTreeMap::new(),
         expander: Expander::new(lib),
         n_calls: 0,
+        n_expansions: 0,
+        watch,
     };
     let Some(func) = module.find_func(name) else {
         return Err(RunError::value_error(format!(
@@ -56,6 +77,9 @@ pub(super) struct Run<'a> {
     made: BTreeMap<Name, Rc<Func>>,
     expander: Expander<'a>,
     n_calls: usize,
+    /// How many expansions of library operators are running, one inside the other.
+    n_expansions: usize,
+    watch: Option<Watch<'a>>,
 }
 
 /// A function that is called: of the module, or made by an expansion.
@@ -233,6 +257,7 @@ impl<'a> Run<'a> {
                     let base = target.as_name().map_or("lv", Name::as_str);
                     let value = self.eval(value, base, frame)?;
                     assign(target, value, frame)?;
+                    self.tell(stmt, target, frame);
                 }
             }
             StmtKind::Return(Some(expr)) => {
@@ -272,6 +297,20 @@ impl<'a> Run<'a> {
             }
         }
         Ok(Flow::Next)
+    }
+
+    /// Tells the watch what a statement of the called function bound.
+    fn tell(&mut self, stmt: &Stmt, target: &Expr, frame: &Frame) {
+        if self.n_calls != 1 || self.n_expansions != 0 {
+            return;
+        }
+        if let Some(watch) = &mut self.watch {
+            for name in bound_names(target) {
+                if let Some(value) = frame.vars.get(&name) {
+                    watch(stmt, &name, value);
+                }
+            }
+        }
     }
 
     /// `cls = Module`
@@ -500,9 +539,12 @@ impl<'a> Run<'a> {
             .expand(&call, base, Depth::Full, &mut scope, &mut names);
         frame.names = names;
         let mut expansion = expansion.map_err(fault)?;
+        self.n_expansions += 1;
         if expansion.funcs.is_empty() {
             self.block(&expansion.stmts, frame)?;
-            return self.eval(&expansion.result, base, frame);
+            let result = self.eval(&expansion.result, base, frame);
+            self.n_expansions -= 1;
+            return result;
         }
         // Names that no text can have, so that an expansion inside one of the bodies has its own.
         let depth = self.made.len();
@@ -515,6 +557,7 @@ impl<'a> Run<'a> {
             .block(&expansion.stmts, frame)
             .and_then(|_| self.eval(&expansion.result, base, frame));
         self.made = outer;
+        self.n_expansions -= 1;
         result
     }
 

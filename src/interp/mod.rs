@@ -11,7 +11,7 @@ mod prim;
 mod value;
 mod while_loop;
 
-pub use graph::run_func;
+pub use graph::{Watch, run_func, run_watched};
 pub use loops::run_prim_func;
 pub(crate) use loops::run_prim_func_of;
 pub use prim::eval_prim;

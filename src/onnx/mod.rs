@@ -28,7 +28,7 @@ mod import;
 mod loops;
 mod map;
 pub mod model;
-mod names;
+pub mod names;
 mod nodes;
 mod order;
 pub mod schemas;

@@ -6,12 +6,12 @@
 //!
 //! Inputs stay, used or not: they are the function's interface. Effects stay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use irc_syntax::uses::{bound_names, for_each_expr, for_each_name, for_each_read};
+use irc_syntax::uses::{bound_names, for_each_name, for_each_read};
 use irc_syntax::{Expr, ExprKind, FuncKind, Item, Module, Name, Stmt, StmtKind};
 
-use super::graph::{count_uses, is_pure};
+use super::graph::{count_uses, is_pure, reached};
 use super::log::Log;
 use super::{Changed, Pass, PassCx, set_num_input};
 use crate::check::stage::Level;
@@ -132,25 +132,9 @@ fn forget(expr: &Expr, counts: &mut BTreeMap<Name, usize>) {
 
 /// Removes private functions that no function of the module reaches.
 fn sweep_funcs(module: &mut Module) {
-    let mut reached: BTreeSet<Name> = module
-        .funcs()
-        .filter(|func| !func.is_private())
-        .map(|func| func.name.clone())
-        .collect();
-    let mut work: Vec<Name> = reached.iter().cloned().collect();
-    while let Some(name) = work.pop() {
-        let Some(func) = module.find_func(&name) else {
-            continue;
-        };
-        for_each_expr(&func.body, &mut |expr| {
-            if let ExprKind::Attr { value, name } = &expr.kind
-                && value.as_name().is_some_and(|base| *base == *"cls")
-                && reached.insert(name.clone())
-            {
-                work.push(name.clone());
-            }
-        });
-    }
+    let public = module.funcs().filter(|func| !func.is_private());
+    let public = public.map(|func| func.name.clone()).collect();
+    let reached = reached(module, public);
     module.items.retain(|item| match item {
         Item::Func(func) => reached.contains(&func.name),
         Item::Stmt(_) => true,

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use irc_syntax::uses::{bound_names, for_each_name, for_each_read, names_read};
+use irc_syntax::uses::{bound_names, for_each_expr, for_each_name, for_each_read, names_read};
 use irc_syntax::visit::{walk_expr, walk_func};
 use irc_syntax::{Arg, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, Visit};
 
@@ -94,6 +94,27 @@ pub fn for_each_block(module: &mut Module, rewrite: &mut impl FnMut(&Name, &mut 
         let name = func.name.clone();
         walk(&name, &mut func.body, rewrite);
     }
+}
+
+/// The functions of a module that those named call, themselves included, through others too.
+pub fn reached(module: &Module, mut found: BTreeSet<Name>) -> BTreeSet<Name> {
+    let mut work: Vec<Name> = found.iter().cloned().collect();
+    while let Some(name) = work.pop() {
+        let Some(func) = module.find_func(&name) else {
+            continue;
+        };
+        for_each_expr(&func.body, &mut |expr| {
+            if let ExprKind::Attr { value, name } = &expr.kind
+                && value
+                    .as_name()
+                    .is_some_and(|base| *base == *"cls" || module.name.as_ref() == Some(base))
+                && found.insert(name.clone())
+            {
+                work.push(name.clone());
+            }
+        });
+    }
+    found
 }
 
 /// Every name that a function binds or declares, parameters included.

@@ -125,6 +125,16 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
         "The value of a choice is what both branches bind last, under one name.",
     ),
     (
+        "illegal-cut",
+        "`irc extract` cuts a function at values: parameters, and names that it binds once outside branches and bodies \
+         of loops. What is named is none of them.",
+    ),
+    (
+        "illegal-merge",
+        "`irc merge` cannot make one program of the two: a result or an input of that name is not there, the two are of \
+         types that do not fit, or a function returns in several places.",
+    ),
+    (
         "impure-call",
         "A function is pure unless it says `@R.function(pure=False)`, and a pure one calls \
          nothing that has effects beyond its result.",
@@ -353,6 +363,16 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
     (
         "unsupported-target",
         "There is no code generator for the target that was asked for.",
+    ),
+    (
+        "value-diverges",
+        "A value is not what `irc run --against` compares it with, and every value before it that could be compared \
+         is. The notes say by how much, where most, and which values it is computed from agreed.",
+    ),
+    (
+        "value-not-finite",
+        "`irc run --sane` looks for the first value that holds NaN, or an infinity that none of the values it is \
+         computed from holds. Infinities that the text or a weight states, such as those of masks, are none.",
     ),
 ];
 

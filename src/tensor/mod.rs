@@ -3,7 +3,7 @@
 //! A [`Tensor`] is a dtype, a shape and row-major bytes, little endian; sub-byte types take a byte an element.
 //! Strings are kept apart. Sums of any kind are the interpreter's; here is only storage, conversion of elements
 //! and files: `element` (typed access), `cast` (between any two dtypes), `minifloat` (4 and 8 bit floats), `constant`
-//! (`R.const`), `npy`, `weights` (safetensors), `file` (mapping and sha256), `text` and `pattern` (what is done with strings).
+//! (`R.const`), `npy`, `npz`, `stats`, `weights` (safetensors), `file` (mapping and sha256), `text` and `pattern` (what is done with strings).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,13 @@ mod constant;
 mod element;
 mod file;
 pub mod folder;
+mod inflate;
 mod metadata;
 mod minifloat;
 mod npy;
+mod npz;
 mod pattern;
+mod stats;
 pub mod text;
 mod weights;
 
@@ -30,7 +33,9 @@ pub use element::Element;
 pub use file::{MappedFile, sha256_bytes, sha256_file};
 pub use metadata::inline_metadata;
 pub use npy::{parse_npy, print_npy};
+pub use npz::{parse_npz, print_npz};
 pub use pattern::{Pattern, PatternError};
+pub use stats::Stats;
 pub use weights::{Weight, WeightData, Weights};
 
 /// A dense row-major tensor. Cloning shares the bytes.

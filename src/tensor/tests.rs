@@ -128,3 +128,51 @@ fn files_read_back() {
         tensor
     );
 }
+
+#[test]
+fn archives_read_back() {
+    let a = Tensor::from_vec(vec![2, 2], &[1.0f32, 2.0, 3.0, 4.0]).expect("fits");
+    let b = Tensor::scalar(7i64);
+    let bytes = print_npz([("a", &a), ("b/c", &b)]).expect("numbers");
+    let read = parse_npz(&bytes).expect("sound");
+    assert_eq!(read, [("a".to_owned(), a.clone()), ("b/c".to_owned(), b)]);
+    for end in 0..bytes.len() {
+        assert!(parse_npz(&bytes[..end]).is_err());
+    }
+    let text = Tensor::from_strings(vec![1], vec!["x".to_owned()]).expect("fits");
+    assert!(print_npz([("t", &text)]).is_err());
+}
+
+#[test]
+fn deflated_streams_come_out() {
+    let stored = [
+        1, 13, 0, 242, 255, 97, 97, 97, 97, 97, 97, 97, 97, 97, 97, 98, 98, 98,
+    ];
+    let fixed = [75, 76, 132, 129, 164, 164, 36, 0];
+    assert_eq!(
+        inflate::inflate(&stored, 13).as_deref(),
+        Some(&b"aaaaaaaaaabbb"[..])
+    );
+    assert_eq!(
+        inflate::inflate(&fixed, 13).as_deref(),
+        Some(&b"aaaaaaaaaabbb"[..])
+    );
+    assert_eq!(inflate::inflate(&fixed, 12), None);
+    // A block with codes of its own.
+    let coded = [
+        237, 144, 193, 17, 195, 32, 12, 192, 102, 51, 198, 14, 96, 99, 2, 142, 201, 254, 155, 52,
+        189, 235, 0, 125, 246, 81, 13, 160, 211, 9, 0, 18, 102, 46, 77, 199, 138, 196, 205, 28, 88,
+        23, 28, 22, 212, 131, 237, 174, 139, 70, 210, 91, 182, 220, 10, 150, 103, 217, 61, 187,
+        160, 43, 197, 168, 24, 167, 112, 138, 105, 82, 8, 97, 199, 229, 235, 193, 175, 216, 128,
+        84, 196, 230, 99, 148, 51, 176, 142, 32, 117, 20, 207, 125, 151, 153, 13, 62, 194, 52, 104,
+        213, 219, 56, 58, 133, 29, 176, 148, 193, 173, 61, 198, 53, 180, 21, 206, 152, 224, 205,
+        207, 4, 254, 95, 125, 29, 248, 2,
+    ];
+    let plain: Vec<u8> = (0..600usize)
+        .map(|i| (((i % 300) * (i % 300) / 7) % 23) as u8 + 65)
+        .collect();
+    assert_eq!(inflate::inflate(&coded, 600), Some(plain));
+    for end in 0..coded.len() {
+        assert_eq!(inflate::inflate(&coded[..end], 600), None);
+    }
+}
