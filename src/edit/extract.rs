@@ -422,33 +422,7 @@ impl Cut<'_> {
                 params.push(Param::new(&name, Expr::path("T.int64")));
             }
         }
-        // Extents made of symbols that nothing binds.
-        let mut renamed: BTreeMap<String, Name> = BTreeMap::new();
-        for param in params.iter_mut() {
-            let Some(ty) = &param.ty else { continue };
-            let Ok(mut ty) = crate::check::type_from_expr(ty) else {
-                continue;
-            };
-            let mut is_changed = false;
-            for_each_dim(&mut ty, &mut |dim| {
-                if dim.symbols().iter().any(|name| !bound.contains(name)) {
-                    let key = dim.to_string();
-                    let symbol = renamed
-                        .entry(key)
-                        .or_insert_with(|| names.fresh(&format!("{}_dim", param.name)));
-                    *dim = Dim::sym(&*symbol);
-                    is_changed = true;
-                }
-            });
-            if is_changed {
-                param.ty = Some(written_type(&ty));
-            }
-        }
-        for (dim, symbol) in &renamed {
-            self.notes.push(format!(
-                "the extent `{dim}` is called `{symbol}`: no input binds its symbols"
-            ));
-        }
+        self.name_extents(params, &bound, names);
         // A declaration of what is a parameter, or of nothing, says nothing.
         body.retain(|stmt| {
             !is_declaration(stmt)
@@ -485,6 +459,41 @@ impl Cut<'_> {
             }
         }
         body.splice(0..0, head);
+    }
+
+    /// Gives extents made of symbols that nothing binds names of their own.
+    fn name_extents(
+        &mut self,
+        params: &mut [Param],
+        bound: &BTreeSet<Name>,
+        names: &mut NameSupply,
+    ) {
+        let mut renamed: BTreeMap<String, Name> = BTreeMap::new();
+        for param in params.iter_mut() {
+            let Some(ty) = &param.ty else { continue };
+            let Ok(mut ty) = crate::check::type_from_expr(ty) else {
+                continue;
+            };
+            let mut is_changed = false;
+            for_each_dim(&mut ty, &mut |dim| {
+                if dim.symbols().iter().any(|name| !bound.contains(name)) {
+                    let key = dim.to_string();
+                    let symbol = renamed
+                        .entry(key)
+                        .or_insert_with(|| names.fresh(&format!("{}_dim", param.name)));
+                    *dim = Dim::sym(&*symbol);
+                    is_changed = true;
+                }
+            });
+            if is_changed {
+                param.ty = Some(written_type(&ty));
+            }
+        }
+        for (dim, symbol) in &renamed {
+            self.notes.push(format!(
+                "the extent `{dim}` is called `{symbol}`: no input binds its symbols"
+            ));
+        }
     }
 
     /// The names that an expression reads, symbols in quotes among them.

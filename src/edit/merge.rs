@@ -364,37 +364,7 @@ impl Chain {
         let num_input = (!weights.is_empty()).then_some(num_input);
         params.extend(weights);
         let (dims, names) = (self.attr("irc.dims"), self.attr("irc.names"));
-        let mut body = std::mem::take(&mut self.a.body);
-        let (mut declared, mut rest) = (Vec::new(), Vec::new());
-        for mut stmt in std::mem::take(&mut self.b.body) {
-            let is_attrs =
-                matches!(&stmt.kind, StmtKind::Expr(call) if call.is_call_of("R.func_attr"));
-            let is_module = matches!(&stmt.kind, StmtKind::Assign { target, .. }
-                if target.as_name().is_some_and(|name| *name == *"cls"));
-            if is_attrs || (is_module && body.iter().any(binds_module)) {
-                continue;
-            }
-            if is_declaration(&stmt) {
-                if let StmtKind::Assign { target, .. } = &stmt.kind
-                    && let Some(name) = target.as_name()
-                    && self
-                        .renamer
-                        .values
-                        .get(name)
-                        .is_some_and(|to| to.as_name().is_none_or(|to| ours.contains(to)))
-                {
-                    continue;
-                }
-                self.renamer.stmt(&mut stmt);
-                declared.push(stmt);
-                continue;
-            }
-            self.renamer.stmt(&mut stmt);
-            rest.push(stmt);
-        }
-        body.splice(0..0, declared);
-        body.append(&mut self.casts);
-        body.extend(rest);
+        let mut body = self.body(&ours);
         let mut results = Vec::new();
         for (at, (value, _)) in self.a.results.iter().enumerate() {
             if !linked.contains(&at) {
@@ -433,6 +403,42 @@ impl Chain {
             ],
         );
         Ok(func)
+    }
+
+    /// The statements of both, but their results.
+    fn body(&mut self, ours: &BTreeSet<Name>) -> Vec<Stmt> {
+        let mut body = std::mem::take(&mut self.a.body);
+        let (mut declared, mut rest) = (Vec::new(), Vec::new());
+        for mut stmt in std::mem::take(&mut self.b.body) {
+            let is_attrs =
+                matches!(&stmt.kind, StmtKind::Expr(call) if call.is_call_of("R.func_attr"));
+            let is_module = matches!(&stmt.kind, StmtKind::Assign { target, .. }
+                if target.as_name().is_some_and(|name| *name == *"cls"));
+            if is_attrs || (is_module && body.iter().any(binds_module)) {
+                continue;
+            }
+            if is_declaration(&stmt) {
+                if let StmtKind::Assign { target, .. } = &stmt.kind
+                    && let Some(name) = target.as_name()
+                    && self
+                        .renamer
+                        .values
+                        .get(name)
+                        .is_some_and(|to| to.as_name().is_none_or(|to| ours.contains(to)))
+                {
+                    continue;
+                }
+                self.renamer.stmt(&mut stmt);
+                declared.push(stmt);
+                continue;
+            }
+            self.renamer.stmt(&mut stmt);
+            rest.push(stmt);
+        }
+        body.splice(0..0, declared);
+        body.append(&mut self.casts);
+        body.extend(rest);
+        body
     }
 
     /// Links as places of results and inputs.
