@@ -310,7 +310,7 @@ fn write_library(
         .object
         .weights
         .iter()
-        .map(|weight| weight.bytes().len())
+        .map(|weight| weight.n_bytes())
         .sum();
     let embeds = match args.weights.as_str() {
         "embed" => true,

@@ -191,7 +191,7 @@ fn sorry(fault: &Fault) -> String {
 /// What a file holds, in a line.
 fn summary(what: &str, file: &str, lib: &Library, session: &mut Session) -> String {
     let of_weights = |weights: &Weights| {
-        let bytes: usize = weights.iter().map(|(_, weight)| weight.bytes().len()).sum();
+        let bytes: usize = weights.iter().map(|(_, weight)| weight.n_bytes()).sum();
         format!("{} weights of {bytes} bytes", weights.len())
     };
     match load(file, lib, session) {

@@ -67,7 +67,7 @@ fn program_facts(program: &Program) -> Value {
     let bytes: usize = program
         .weights
         .iter()
-        .map(|(_, weight)| weight.bytes().len())
+        .map(|(_, weight)| weight.n_bytes())
         .sum();
     json!({ "functions": funcs, "weights": { "count": program.weights.len(), "bytes": bytes } })
 }

@@ -111,7 +111,11 @@ pub fn write_shared(parts: &Parts<'_>, out: &mut dyn Write) -> Result<(), LinkEr
     unwind::fill(&mut plan)?;
     elf::emit(&mut writer, &plan, &frame)?;
     if frame.weights.is_some() {
-        params::stream(&layout, parts.weights, |bytes| writer.write(bytes));
+        let write = |bytes: &[u8]| {
+            writer.write(bytes);
+            Ok(())
+        };
+        params::stream(&layout, parts.weights, |_| {}, write)?;
     }
     Ok(buffer.flush()?)
 }

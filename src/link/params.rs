@@ -4,6 +4,7 @@
 //! [`PARAMS_HEADER_BYTES`], and then the weights, each aligned to 64 bytes.
 
 use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::mpsc;
 use std::thread;
 
 use irc_syntax::DType;
@@ -31,16 +32,9 @@ impl Layout {
         let mut offsets = Vec::with_capacity(weights.len());
         for weight in weights {
             offsets.push(len);
-            len = (len + weight.bytes().len() as u64).next_multiple_of(ALIGN);
+            len = (len + weight.n_bytes() as u64).next_multiple_of(ALIGN);
         }
         Self { offsets, len }
-    }
-
-    /// sha256 of all bytes, padding included.
-    pub fn digest(&self, weights: &[Weight]) -> [u8; 32] {
-        let mut hasher = Sha256::new();
-        stream(self, weights, |bytes| hasher.update(bytes));
-        hasher.finalize().into()
     }
 
     /// The table `irc_weights_info`; `digest` is given when the weights are beside the library.
@@ -59,14 +53,88 @@ impl Layout {
     }
 }
 
-/// Hands each weight, and the padding after it, to `sink` in order.
-pub fn stream(layout: &Layout, weights: &[Weight], mut sink: impl FnMut(&[u8])) {
-    for (i, weight) in weights.iter().enumerate() {
-        let end = layout.offsets.get(i + 1).copied().unwrap_or(layout.len);
-        let padding = end - layout.offsets[i] - weight.bytes().len() as u64;
-        sink(weight.bytes());
-        sink(&[0; ALIGN as usize][..padding as usize]);
+/// A stretch of the weights: bytes that are there, or that were made.
+enum Piece<'a> {
+    Kept(&'a [u8]),
+    Made(Vec<u8>),
+}
+
+impl Piece<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Kept(bytes) => bytes,
+            Self::Made(bytes) => bytes,
+        }
     }
+}
+
+/// Bytes of a piece, about: what is made stays in a core's cache until it is written.
+const PIECE: usize = 1 << 19;
+
+/// How many pieces may be made before they are written.
+const AHEAD: usize = 4;
+
+/// Hands all weights, and the padding after each, to `put` in order. Another thread makes what is to be made, a few pieces
+/// ahead, and shows `see` every piece before.
+///
+/// # Errors
+/// `put`'s, or there is no other thread.
+pub fn stream<'a>(
+    layout: &Layout,
+    weights: &'a [Weight],
+    mut see: impl FnMut(&[u8]) + Send,
+    mut put: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let (to_put, made) = mpsc::sync_channel(AHEAD);
+    let (give_back, used) = mpsc::channel();
+    let mut hand = move |piece: Piece<'a>| {
+        see(piece.bytes());
+        to_put.send(piece).ok()
+    };
+    thread::scope(|scope| {
+        thread::Builder::new().spawn_scoped(scope, move || {
+            for (i, weight) in weights.iter().enumerate() {
+                let end = layout.offsets.get(i + 1).copied().unwrap_or(layout.len);
+                let padding = end - layout.offsets[i] - weight.n_bytes() as u64;
+                pieces(weight, &used, &mut hand)?;
+                hand(Piece::Kept(&[0; ALIGN as usize][..padding as usize]))?;
+            }
+            Some(())
+        })?;
+        for piece in made {
+            put(piece.bytes())?;
+            if let Piece::Made(buffer) = piece {
+                // Nobody takes it back any more once all is made.
+                let _ = give_back.send(buffer);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The pieces of one weight; `None` when nobody wants more of them.
+fn pieces<'a>(
+    weight: &'a Weight,
+    used: &mpsc::Receiver<Vec<u8>>,
+    hand: &mut impl FnMut(Piece<'a>) -> Option<()>,
+) -> Option<()> {
+    let WeightData::Made(made) = &weight.data else {
+        return weight
+            .bytes()
+            .chunks(PIECE)
+            .try_for_each(|bytes| hand(Piece::Kept(bytes)));
+    };
+    let mut at = 0;
+    while at < made.n_parts() {
+        let mut buffer: Vec<u8> = used.try_recv().unwrap_or_default();
+        buffer.clear();
+        while at < made.n_parts() && (buffer.is_empty() || buffer.len() < PIECE) {
+            made.part(at, &mut buffer);
+            at += 1;
+        }
+        hand(Piece::Made(buffer))?;
+    }
+    Some(())
 }
 
 /// What the weights are: a list of name, dtype and extents, JSON.
@@ -103,19 +171,15 @@ pub fn write(
     out: &mut (impl Write + Seek),
 ) -> io::Result<[u8; 32]> {
     let mut header = vec![0; PARAMS_HEADER_BYTES as usize];
-    let (digest, written) = thread::scope(|scope| {
-        let digest = thread::Builder::new().spawn_scoped(scope, || layout.digest(weights));
-        let mut written = out.write_all(&header);
-        stream(layout, weights, |bytes| {
-            if written.is_ok() {
-                written = out.write_all(bytes);
-            }
-        });
-        let digest = digest.ok().and_then(|digest| digest.join().ok());
-        (digest, written)
-    });
-    written?;
-    let digest = digest.unwrap_or_else(|| layout.digest(weights));
+    out.write_all(&header)?;
+    let mut hasher = Sha256::new();
+    stream(
+        layout,
+        weights,
+        |bytes| hasher.update(bytes),
+        |bytes| out.write_all(bytes),
+    )?;
+    let digest: [u8; 32] = hasher.finalize().into();
     header.clear();
     header.extend(PARAMS_MAGIC);
     header.extend(layout.len.to_le_bytes());

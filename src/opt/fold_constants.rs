@@ -21,7 +21,7 @@ use crate::check::prim::{self, Prim};
 use crate::check::stage::Level;
 use crate::check::type_to_expr;
 use crate::interp::{Value, eval_prim};
-use crate::tensor::{Tensor, Weights, parse_const, print_const};
+use crate::tensor::{Tensor, Weight, Weights, parse_const, print_const};
 
 /// Results of up to this many bytes are kept whatever they were made from.
 const SMALL_RESULT: usize = 1 << 16;
@@ -123,8 +123,7 @@ impl Fold<'_> {
                 StmtKind::Assign { target, value, .. } => {
                     if let Some(name) = target.as_name()
                         && uses.contains_key(name)
-                        && let Some(tensor) = self.evaluate(value, weights)
-                        && self.keep(name, tensor, stmt.span)
+                        && self.fold(name, value, weights, stmt.span)
                     {
                         self.changed = true;
                         continue;
@@ -135,6 +134,16 @@ impl Fold<'_> {
             kept.push(stmt);
         }
         *stmts = kept;
+    }
+
+    /// Makes a binding a constant or a weight. False where it may be neither.
+    fn fold(&mut self, name: &Name, value: &Expr, weights: &[Name], span: Option<Span>) -> bool {
+        match self.permuted(value, weights) {
+            Some(weight) => self.keep_weight(name, weight, span),
+            None => self
+                .evaluate(value, weights)
+                .is_some_and(|tensor| self.keep(name, tensor, span)),
+        }
     }
 
     /// The value of a binding whose operands are all known.
@@ -211,16 +220,47 @@ impl Fold<'_> {
             }
             return is_literal;
         }
-        if !self.may_add || is_text || self.weights.get(name).is_some() {
+        debug_assert!(is_text || type_of(&tensor).as_known_tensor().is_some());
+        !is_text && self.keep_weight(name, tensor.into(), span)
+    }
+
+    /// Makes a result a weight. False where it may be none.
+    fn keep_weight(&mut self, name: &Name, weight: Weight, span: Option<Span>) -> bool {
+        if !self.may_add || self.weights.get(name).is_some() {
             return false;
         }
         if !self.log.allows(name, span, || "it is a weight".to_owned()) {
             return false;
         }
-        debug_assert!(type_of(&tensor).as_known_tensor().is_some());
-        self.weights.insert(name.as_str(), tensor);
+        self.weights.insert(name.as_str(), weight);
         self.new_weights.push(name.clone());
         true
+    }
+
+    /// A weight with its axes in another order, whose elements move when they are written; `None` where a binding is nothing
+    /// like it.
+    fn permuted(&self, value: &Expr, weights: &[Name]) -> Option<Weight> {
+        if !value.is_call_of("R.permute_dims") {
+            return None;
+        }
+        let call = prim::bind(Prim::PermuteDims, value).ok()?;
+        let operand = call.operands().first()?.as_name()?;
+        if self.known.contains_key(operand) || !self.is_known(call.operands().first()?, weights) {
+            return None;
+        }
+        let weight = self.weights.get(operand)?;
+        let rank = weight.shape.len();
+        let axes: Vec<usize> = match call.opt_ints("axes") {
+            Some(axes) => axes
+                .iter()
+                .map(|&axis| if axis < 0 { axis + rank as i64 } else { axis })
+                .map(|axis| usize::try_from(axis).ok())
+                .collect::<Option<_>>()?,
+            None => (0..rank).rev().collect(),
+        };
+        weight
+            .permuted(&axes)
+            .filter(|weight| weight.len() > MAX_INLINE)
     }
 }
 

@@ -19,6 +19,7 @@ mod nest;
 mod pack;
 mod packing;
 mod pairs;
+mod panels;
 mod parallelize;
 mod tile;
 pub mod tuned;

@@ -11,20 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use irc_syntax::names::NameSupply;
 use irc_syntax::uses::mentioned;
 use irc_syntax::visit::{walk_expr, walk_expr_mut, walk_func, walk_func_mut};
-use irc_syntax::{DType, Expr, ExprKind, Func, FuncKind, Module, Name, Param, Visit, VisitMut};
+use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Param, Visit, VisitMut};
 
 use super::Target;
 use super::auto::schedule_func;
 use super::build::ceil_div;
 use super::nest::buffers_of;
 use super::packing::Packing;
+use super::panels::pack;
 use super::turns::{called_in_loops, note_turns};
-use super::winograd::transform::transformed;
 use crate::check::stage::Level;
 use crate::opt::graph::{CAPTURED, bodies_first, items_mut, loop_call};
 use crate::opt::{Changed, Pass, PassCx};
 use crate::target::Cpu;
-use crate::tensor::{Tensor, Weights};
+use crate::tensor::Weights;
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -413,14 +413,14 @@ impl Repack<'_> {
             ty
         } else {
             if self.weights.get(&fresh).is_none() {
-                let tensor = pack(&self.weights.get(name)?.tensor(), packing)?;
-                self.weights.insert(fresh.as_str(), tensor);
+                let weight = pack(self.weights.get(name)?, packing)?;
+                self.weights.insert(fresh.as_str(), weight);
             }
-            let tensor = self.weights.get(&fresh)?;
-            let dims = tensor.shape.iter().map(|&extent| Expr::int(extent as i128));
+            let weight = self.weights.get(&fresh)?;
+            let dims = weight.shape.iter().map(|&extent| Expr::int(extent as i128));
             self.shared.insert(key.clone(), fresh.clone());
             Expr::call("R.Tensor", [Expr::tuple(dims)])
-                .with("dtype", Expr::str(tensor.dtype.name()))
+                .with("dtype", Expr::str(weight.dtype.name()))
         };
         self.added.push(Param::new(&fresh, ty));
         self.made.insert(key, fresh.clone());
@@ -437,91 +437,6 @@ fn packed_type(ty: &Expr, packing: &Packing) -> Option<Expr> {
     };
     args.first_mut()?.value = Expr::tuple(shape);
     Some(new)
-}
-
-/// Rearranges a weight into panels, filled up with zeros.
-pub(super) fn pack(tensor: &Tensor, packing: &Packing) -> Option<Tensor> {
-    if let Some(m) = packing.winograd {
-        let panels = Packing {
-            axes: vec![2, 0, 1],
-            winograd: None,
-            ..packing.clone()
-        };
-        return pack(&transformed(tensor, m, &packing.axes)?, &panels);
-    }
-    let shape = packed_shape(&tensor.shape, packing)?;
-    if tensor.dtype == DType::Str {
-        return None;
-    }
-    let size = tensor.dtype.bytes();
-    let lanes = usize::try_from(packing.lanes).ok()?;
-    let (panel, rest) = packing.axes.split_first()?;
-    let mut strides = vec![1usize; tensor.shape.len()];
-    for at in (1..strides.len()).rev() {
-        strides[at - 1] = strides[at] * tensor.shape[at];
-    }
-    let columns = *tensor.shape.get(*panel)?;
-    let depth: usize = rest.iter().map(|&axis| tensor.shape[axis]).product();
-    // Where each place of the reduction begins in the original.
-    let mut offsets = vec![0usize; depth];
-    for (at, offset) in offsets.iter_mut().enumerate() {
-        let mut place = at;
-        for &axis in rest.iter().rev() {
-            *offset += place % tensor.shape[axis] * strides[axis];
-            place /= tensor.shape[axis];
-        }
-    }
-    // The element of a panel that a place of the reduction begins at, and how far its columns are apart.
-    let steps = match packing.pairs {
-        true => tensor.shape[*rest.last()?],
-        false => 1,
-    };
-    let width = shape.iter().skip(1).product::<usize>();
-    let to_of = |at: usize| match packing.pairs {
-        true => (
-            (at / steps * steps.div_ceil(2) + at % steps / 2) * lanes * 2 + at % steps % 2,
-            2,
-        ),
-        false => (at * lanes, 1),
-    };
-    let step = strides[*panel];
-    let mut data = vec![0u8; shape.iter().product::<usize>() * size];
-    for first in (0..columns).step_by(lanes) {
-        let count = lanes.min(columns - first);
-        for (at, offset) in offsets.iter().enumerate() {
-            let (to, apart) = to_of(at);
-            let to = (first / lanes * width + to) * size;
-            if step == 1 && apart == 1 {
-                let from = (offset + first) * size;
-                data[to..to + count * size]
-                    .copy_from_slice(&tensor.data[from..from + count * size]);
-                continue;
-            }
-            for lane in 0..count {
-                let from = (offset + (first + lane) * step) * size;
-                let to = to + lane * apart * size;
-                data[to..to + size].copy_from_slice(&tensor.data[from..from + size]);
-            }
-        }
-    }
-    Tensor::new(tensor.dtype, shape, data)
-}
-
-/// The extents of a packed weight.
-fn packed_shape(shape: &[usize], packing: &Packing) -> Option<Vec<usize>> {
-    let lanes = usize::try_from(packing.lanes).ok()?;
-    let (panel, rest) = packing.axes.split_first()?;
-    let mut res = vec![shape.get(*panel)?.div_ceil(lanes)];
-    for axis in rest {
-        res.push(*shape.get(*axis)?);
-    }
-    if packing.pairs {
-        let depth = res.pop()?;
-        res.push(depth.div_ceil(2));
-    }
-    res.push(lanes);
-    res.extend(packing.pairs.then_some(2));
-    Some(res)
 }
 
 /// The extents of a packed weight's buffer, as text.

@@ -136,7 +136,8 @@ pub(super) fn compare(
             .iter()
             .position(|param| param.name == packing.param)
             .expect("there");
-        packed_args[at] = super::pack::pack(&args[at], packing).expect("packs");
+        let packed = super::panels::pack(&args[at].clone().into(), packing);
+        packed_args[at] = packed.expect("packs").tensor();
         super::pack::retype(&mut scheduled, at, packing).expect("retypes");
     }
     let after = run_prim_func(&scheduled, &packed_args)

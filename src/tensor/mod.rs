@@ -3,7 +3,8 @@
 //! A [`Tensor`] is a dtype, a shape and row-major bytes, little endian; sub-byte types take a byte an element.
 //! Strings are kept apart. Sums of any kind are the interpreter's; here is only storage, conversion of elements
 //! and files: `element` (typed access), `cast` (between any two dtypes), `minifloat` (4 and 8 bit floats), `constant`
-//! (`R.const`), `npy`, `npz`, `stats`, `weights` (safetensors), `file` (mapping and sha256), `text` and `pattern` (what is done with strings).
+//! (`R.const`), `npy`, `npz`, `stats`, `weights` (safetensors), `made` (weights that a pass makes), `file` (mapping and
+//! sha256), `text` and `pattern` (what is done with strings), `walk` (strided copies).
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ mod element;
 mod file;
 pub mod folder;
 mod inflate;
+mod made;
 mod metadata;
 mod minifloat;
 mod npy;
@@ -23,6 +25,7 @@ mod npz;
 mod pattern;
 mod stats;
 pub mod text;
+pub mod walk;
 mod weights;
 
 #[cfg(test)]
@@ -31,6 +34,7 @@ mod tests;
 pub use constant::{parse_const, parse_const_buffer, parse_const_value, print_const};
 pub use element::Element;
 pub use file::{MappedFile, sha256_bytes, sha256_file};
+pub use made::Made;
 pub use metadata::inline_metadata;
 pub use npy::{parse_npy, print_npy};
 pub use npz::{parse_npz, print_npz};

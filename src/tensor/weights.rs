@@ -15,15 +15,17 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::file::{MappedFile, hex};
-use super::{Tensor, TensorError, count};
+use super::{Made, Tensor, TensorError, count};
 
-/// The bytes of a weight: in memory or in a mapped file.
+/// The bytes of a weight: in memory, in a mapped file, or yet to be made.
 #[derive(Clone, Debug)]
 pub enum WeightData {
     /// In memory, shared.
     Owned(Arc<[u8]>),
     /// A range of a mapped file, within its length.
     Mapped(MappedFile, Range<usize>),
+    /// Made of another weight when they are wanted.
+    Made(Arc<Made>),
 }
 
 /// One weight.
@@ -38,11 +40,20 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// The bytes.
+    /// The bytes. Those that are to be made are made, and stay in memory.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             WeightData::Owned(bytes) => bytes,
             WeightData::Mapped(file, range) => file.get(range.clone()).unwrap_or_default(),
+            WeightData::Made(made) => made.whole(),
+        }
+    }
+
+    /// How many bytes there are; makes none.
+    pub fn n_bytes(&self) -> usize {
+        match &self.data {
+            WeightData::Made(made) => made.len(),
+            WeightData::Owned(_) | WeightData::Mapped(..) => self.bytes().len(),
         }
     }
 
@@ -64,6 +75,7 @@ impl Weight {
             data: match &self.data {
                 WeightData::Owned(bytes) => bytes.clone(),
                 WeightData::Mapped(..) => self.bytes().into(),
+                WeightData::Made(made) => made.whole().clone(),
             },
             strings: None,
         }
@@ -206,7 +218,7 @@ impl Weights {
             if weight.dtype == DType::C128 {
                 shape.push(2);
             }
-            let end = offset + weight.bytes().len();
+            let end = offset + weight.n_bytes();
             header.insert(
                 name.clone(),
                 json!({"dtype": dtype, "shape": shape, "data_offsets": [offset, end]}),
@@ -244,7 +256,7 @@ const DTYPES_KEY: &str = "irc.dtypes";
 fn start(weight: &Weight) -> usize {
     match &weight.data {
         WeightData::Mapped(_, range) => range.start,
-        WeightData::Owned(_) => 0,
+        WeightData::Owned(_) | WeightData::Made(_) => 0,
     }
 }
 

@@ -52,7 +52,7 @@ impl Facets {
                 .map(str::to_owned),
             target: format!("{} {cpu}", target.triple),
             n_weights: weights.len(),
-            weight_bytes: weights.iter().map(|weight| weight.bytes().len()).sum(),
+            weight_bytes: weights.iter().map(|weight| weight.n_bytes()).sum(),
             workspaces: BTreeMap::new(),
             n_regions: regions.len(),
             refused,

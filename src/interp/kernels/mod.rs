@@ -15,7 +15,7 @@ pub(super) mod order;
 pub(super) mod reduce;
 pub(super) mod scatter;
 pub(super) mod string;
-pub(super) mod walk;
+use crate::tensor::walk;
 pub(super) mod window;
 
 use irc_syntax::DType;

@@ -8,7 +8,7 @@ use irc_syntax::names::NameSupply;
 use super::super::choice::Choice;
 use super::super::packing::Packing;
 use super::super::tests::{arguments, check, compare, graph, lowered};
-use super::super::{Target, nest, pack};
+use super::super::{Target, nest, pack, panels};
 use super::winograd;
 use crate::interp::run_prim_func;
 use crate::tensor::Tensor;
@@ -116,10 +116,10 @@ fn check_error(m: i64, bound: f64) {
     let (func, scheduled, packing) = winograd_func(&text, Target::AVX2, m);
     let args = arguments(&func, &BTreeMap::new(), &mut 7);
     let [x, k] = [&args[0], &args[1]].map(Tensor::to_f64s);
-    let packed = pack::pack(&args[1], &packing).expect("packs");
+    let packed = panels::pack(&args[1].clone().into(), &packing).expect("packs");
     let mut scheduled = scheduled;
     pack::retype(&mut scheduled, 1, &packing).expect("retypes");
-    let given = [args[0].clone(), packed, args[2].clone()];
+    let given = [args[0].clone(), packed.tensor(), args[2].clone()];
     let results = run_prim_func(&scheduled, &given).expect("runs")[2].to_f64s();
     let mut errors: BTreeMap<[usize; 3], (f64, f64)> = BTreeMap::new();
     for (at, found) in results.iter().enumerate() {

@@ -6,8 +6,9 @@
 //! `F(2, 3)` interpolates at 0, 1, -1 and infinity. `F(4, 3)` does at 0, ±5/8, ±3/2 and infinity: every constant of its maps
 //! is a float32, and the error is a fifth of that of the customary points 0, ±1, ±2 (see the head of `winograd`).
 
-use crate::tensor::Tensor;
 use irc_syntax::DType;
+
+use crate::tensor::Weight;
 
 /// The points of `F(4, 3)` beside 0 and infinity are ±`NEAR` and ±`FAR`.
 const NEAR: f64 = 0.625;
@@ -119,48 +120,77 @@ fn of_kernel(m: usize) -> Vec<[f64; 3]> {
     rows
 }
 
-/// `G g Gᵀ` of every kernel of a weight, as `((m + 2)², C, K)`; `axes` are the places of `K`, rows, columns and `C`.
-pub fn transformed(weight: &Tensor, m: usize, axes: &[usize]) -> Option<Tensor> {
-    let &[k_axis, y_axis, x_axis, c_axis] = axes else {
-        return None;
-    };
-    let shape = &weight.shape;
-    let is_kernel = shape.len() == 4 && shape[y_axis] == 3 && shape[x_axis] == 3;
-    if !is_kernel || weight.dtype != DType::F32 {
-        return None;
+/// The kernels of a weight, to be transformed.
+pub struct Kernels {
+    weight: Weight,
+    /// Elements from one kernel, row, column and data channel to the next.
+    strides: [usize; 4],
+    width: usize,
+    depth: usize,
+    rows: Vec<[f64; 3]>,
+}
+
+impl Kernels {
+    /// The kernels of a weight whose axes of result channels, rows, columns and data channels are `axes`.
+    pub fn new(weight: &Weight, m: usize, axes: &[usize]) -> Option<Self> {
+        let &[k_axis, y_axis, x_axis, c_axis] = axes else {
+            return None;
+        };
+        let shape = &weight.shape;
+        let is_kernel = shape.len() == 4 && shape[y_axis] == 3 && shape[x_axis] == 3;
+        if !is_kernel || weight.dtype != DType::F32 {
+            return None;
+        }
+        let (source, strides) = weight.strided();
+        Some(Self {
+            weight: source,
+            strides: [k_axis, y_axis, x_axis, c_axis].map(|axis| strides[axis]),
+            width: shape[k_axis],
+            depth: shape[c_axis],
+            rows: of_kernel(m),
+        })
     }
-    let mut strides = [1usize; 4];
-    for at in (0..3).rev() {
-        strides[at] = strides[at + 1] * shape[at + 1];
+
+    /// The extents of all transformed kernels, `lanes` result channels to a panel: `(K / lanes, (m + 2)², C, lanes)`.
+    pub fn panels(&self, lanes: usize) -> Vec<usize> {
+        let places = self.rows.len() * self.rows.len();
+        vec![self.width.div_ceil(lanes), places, self.depth, lanes]
     }
-    let (depth, width) = (shape[c_axis], shape[k_axis]);
-    let g = of_kernel(m);
-    let n = g.len();
-    let value = |at: usize| {
-        let bytes = weight.data[at * 4..at * 4 + 4].try_into().ok()?;
-        Some(f64::from(f32::from_le_bytes(bytes)))
-    };
-    let mut data = vec![0u8; n * n * depth * width * 4];
-    for c in 0..depth {
-        for k in 0..width {
-            let base = c * strides[c_axis] + k * strides[k_axis];
-            let mut kernel = [[0.0f64; 3]; 3];
-            for (y, row) in kernel.iter_mut().enumerate() {
-                for (x, place) in row.iter_mut().enumerate() {
-                    *place = value(base + y * strides[y_axis] + x * strides[x_axis])?;
+
+    /// Writes `G g Gᵀ` of the kernels of `lanes` result channels from `first` on, zeros where there are none, as
+    /// `((m + 2)², C, lanes)`.
+    pub fn transform(&self, first: usize, lanes: usize, out: &mut [u8]) {
+        let (elements, _) = self.weight.bytes().as_chunks::<4>();
+        let (out, _) = out.as_chunks_mut::<4>();
+        let n = self.rows.len();
+        let [k_stride, y_stride, x_stride, c_stride] = self.strides;
+        for c in 0..self.depth {
+            for lane in 0..lanes {
+                let base = c * c_stride + (first + lane) * k_stride;
+                // A row of the kernel at each point.
+                let mut over_x = [[0.0f64; 6]; 3];
+                for (y, over_x) in over_x.iter_mut().enumerate() {
+                    if first + lane >= self.width {
+                        break;
+                    }
+                    let row = [0, 1, 2].map(|x| {
+                        let at = base + y * y_stride + x * x_stride;
+                        f64::from(f32::from_le_bytes(elements[at]))
+                    });
+                    for (place, g) in over_x.iter_mut().zip(&self.rows) {
+                        *place = row[0] * g[0] + row[1] * g[1] + row[2] * g[2];
+                    }
                 }
-            }
-            for (i, over_y) in g.iter().enumerate() {
-                for (j, over_x) in g.iter().enumerate() {
-                    let rows = kernel.iter().zip(over_y);
-                    let sum: f64 = rows
-                        .map(|(row, y)| y * row.iter().zip(over_x).map(|(a, b)| a * b).sum::<f64>())
-                        .sum();
-                    let to = (((i * n + j) * depth + c) * width + k) * 4;
-                    data[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
+                for (i, g) in self.rows.iter().enumerate() {
+                    let [top, middle, bottom] = over_x;
+                    let columns = top.iter().zip(&middle).zip(&bottom).take(n).enumerate();
+                    for (j, ((top, middle), bottom)) in columns {
+                        let sum = g[0] * top + g[1] * middle + g[2] * bottom;
+                        let to = ((i * n + j) * self.depth + c) * lanes + lane;
+                        out[to] = (sum as f32).to_le_bytes();
+                    }
                 }
             }
         }
     }
-    Tensor::new(DType::F32, vec![n * n, depth, width], data)
 }

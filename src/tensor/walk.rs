@@ -4,7 +4,7 @@
 //! operand allows it, so that the innermost run is as long as can be.
 
 /// Row-major strides of a shape.
-pub(in crate::interp) fn row_major(shape: &[usize]) -> Vec<isize> {
+pub fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![0; shape.len()];
     let mut stride = 1isize;
     for (at, &extent) in shape.iter().enumerate().rev() {
@@ -16,7 +16,7 @@ pub(in crate::interp) fn row_major(shape: &[usize]) -> Vec<isize> {
 
 /// Strides that read a tensor of `shape` as if it had the shape `to`; extents of 1 are repeated. `None` when the shapes
 /// do not fit.
-pub(in crate::interp) fn broadcast_strides(shape: &[usize], to: &[usize]) -> Option<Vec<isize>> {
+pub fn broadcast_strides(shape: &[usize], to: &[usize]) -> Option<Vec<isize>> {
     let missing = to.len().checked_sub(shape.len())?;
     let own = row_major(shape);
     let mut strides = vec![0; to.len()];
@@ -32,7 +32,7 @@ pub(in crate::interp) fn broadcast_strides(shape: &[usize], to: &[usize]) -> Opt
 }
 
 /// The shape that numpy's rules give two shapes; `None` when they do not fit.
-pub(in crate::interp) fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
     let extent = |shape: &[usize], axis: usize| {
         (axis + shape.len())
@@ -51,7 +51,7 @@ pub(in crate::interp) fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Ve
 
 /// Calls `run(starts, len, steps)` for every innermost run of a walk over `shape`, in row-major order. Operand `i` starts
 /// the walk at `bases[i]` and moves by `strides[i]`.
-pub(in crate::interp) fn walk_runs<const N: usize>(
+pub fn walk_runs<const N: usize>(
     shape: &[usize],
     strides: [&[isize]; N],
     bases: [isize; N],
@@ -121,22 +121,17 @@ fn merge_axes<const N: usize>(
 }
 
 /// One side of a strided copy.
-pub(in crate::interp) struct Side<'a> {
+pub struct Side<'a> {
     /// The element the walk begins at.
-    pub(in crate::interp) base: isize,
+    pub base: isize,
     /// The stride of each axis.
-    pub(in crate::interp) strides: &'a [isize],
+    pub strides: &'a [isize],
 }
 
 /// Copies the elements of `size` bytes that a walk over `shape` meets, from one buffer to another.
 ///
 /// *Panics* when the walk leaves a buffer.
-pub(in crate::interp) fn copy_strided(
-    shape: &[usize],
-    size: usize,
-    src: (&[u8], Side),
-    dst: (&mut [u8], Side),
-) {
+pub fn copy_strided(shape: &[usize], size: usize, src: (&[u8], Side), dst: (&mut [u8], Side)) {
     match size {
         1 => copy_sized::<1>(shape, src, dst),
         2 => copy_sized::<2>(shape, src, dst),
