@@ -70,6 +70,13 @@ impl<'w> Exporter<'_, 'w> {
         span: Option<Span>,
         frame: &mut Frame<'w>,
     ) -> Option<String> {
+        let is_known = dims.iter().all(|dim| dim.as_int().is_some());
+        if let Some(value) = frame.shapes.get(dims).filter(|_| !is_known).cloned() {
+            let own = self.name(name);
+            self.push(frame, node::plain("Shape", vec![value], own.clone()));
+            frame.vectors.insert(dims.to_vec(), own.clone());
+            return Some(own);
+        }
         let n_nodes = frame.nodes.len();
         let vector = self.vector(dims, span, frame)?;
         let at = frame

@@ -6,6 +6,7 @@ use irc_syntax::uses::bound_names;
 use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Func, Module, Name, Span, Stmt, StmtKind};
 
 use super::node::{self, Role};
+use super::preferred::Preferred;
 use super::proto::{Attr, Chunks, Data, Graph, Node, Tensor};
 use super::{Written, original_names, tensor};
 use crate::check::prim::{self, Prim};
@@ -119,6 +120,8 @@ pub struct Exporter<'m, 'w> {
     pub opsets: BTreeMap<String, u32>,
     /// The names that the text gives its results and constants.
     pub written: Written,
+    /// Names of the text in place of others.
+    preferred: Preferred,
     /// How many nodes there are.
     pub n_nodes: usize,
     /// What cannot be said.
@@ -140,6 +143,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
             beside: Chunks::default(),
             opsets: BTreeMap::new(),
             written: Written::default(),
+            preferred: Preferred::default(),
             n_nodes: 0,
             diags: Vec::new(),
         }
@@ -150,6 +154,7 @@ impl<'m, 'w> Exporter<'m, 'w> {
         let info = self.func_info(&func.name);
         self.renamed = original_names(func);
         self.taken.extend(self.renamed.values().cloned());
+        self.preferred = Preferred::of(&func.body, &self.written);
         let mut frame = Frame::of(func);
         let mut graph = Graph {
             name: func.name.to_string(),
@@ -279,9 +284,10 @@ impl<'m, 'w> Exporter<'m, 'w> {
 
     /// The name of ONNX for a name of the text that is bound now.
     pub fn name(&mut self, name: &Name) -> String {
-        match self.renamed.get(name) {
+        let name = self.preferred.name(name).clone();
+        match self.renamed.get(&name) {
             Some(original) => original.clone(),
-            None => self.fresh(name),
+            None => self.fresh(&name),
         }
     }
 
@@ -658,7 +664,10 @@ impl<'m, 'w> Exporter<'m, 'w> {
     pub fn results(&mut self, names: &[Name], ty: Option<&Type>) -> (Vec<String>, Val) {
         let outputs: Vec<String> = match (names, ty) {
             ([name], Some(Type::Tuple(types))) => (0..types.len())
-                .map(|at| self.fresh(&format!("{name}_{at}")))
+                .map(|at| match self.preferred.member(name, at).cloned() {
+                    Some(member) => self.name(&member),
+                    None => self.fresh(&format!("{name}_{at}")),
+                })
                 .collect(),
             _ => names.iter().map(|name| self.name(name)).collect(),
         };

@@ -9,13 +9,14 @@
 //! * `if` is `If`, `I.while_loop` is `Loop` (`control.rs`).
 //! * What ONNX has no word for is refused, all of it in one run.
 //!
-//! `proto.rs` writes bytes, `node.rs` sorts arguments into inputs and attributes, `tensor.rs` has types and data, and
+//! `proto.rs` writes bytes, `preferred.rs` finds the names of the text again, `node.rs` sorts arguments into inputs and attributes, `tensor.rs` has types and data, and
 //! `graph.rs` walks functions. Tests are in `tests/export`.
 
 mod control;
 mod dims;
 mod graph;
 mod node;
+mod preferred;
 mod proto;
 mod tensor;
 
@@ -23,6 +24,7 @@ pub use proto::Chunks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use irc_syntax::uses::bound_names;
 use irc_syntax::{Diagnostic, Expr, ExprKind, Func, FuncKind, Module, Name, StmtKind, print_expr};
 
 use crate::check::Info;
@@ -111,6 +113,8 @@ pub struct Written {
     pub constants: BTreeMap<String, Vec<Name>>,
     /// The names of shapes as tensors.
     pub shapes: BTreeSet<Name>,
+    /// All names that are bound.
+    pub names: BTreeSet<Name>,
 }
 
 /// The names that the public functions of a module give their results and constants.
@@ -121,12 +125,14 @@ pub fn written_names(module: &Module) -> BTreeMap<Name, Written> {
             let results = returned(&func.body).into_iter();
             let mut written = Written {
                 results: results.map(|value| value.as_name().cloned()).collect(),
+                names: func.params.iter().map(|param| param.name.clone()).collect(),
                 ..Written::default()
             };
             for stmt in &func.body {
                 let StmtKind::Assign { target, value, .. } = &stmt.kind else {
                     continue;
                 };
+                written.names.extend(bound_names(target));
                 let Some(name) = target.as_name() else {
                     continue;
                 };

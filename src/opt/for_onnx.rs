@@ -5,7 +5,7 @@
 //!
 //! How an operator of `R` is said stands in `std/export`, as functions `std.to_onnx.R.…`; what has none there is taken apart
 //! by its own function. Operators of ONNX stay as they are where the operator set [`OPSET`] still means the same by them, and
-//! are said anew where not. What is left beside `onnx.*` calls is control flow, constants, shapes and what ONNX has no word
+//! are said anew where not, by `std.to_onnx.onnx.…` or their own function. What is left beside `onnx.*` calls is control flow, constants, shapes and what ONNX has no word
 //! for; `export` writes, or refuses, those. Needs normal form.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,8 @@ pub fn run_for(module: &mut Module, cx: &mut PassCx, opset: u32) -> Changed {
     let lib = cx.lib;
     let mut changed = Changed::No;
     for _ in 0..MAX_ROUNDS {
-        let mut rename = Rename { lib, found: false };
+        let found = false;
+        let mut rename = Rename { lib, opset, found };
         for func in module.funcs_mut() {
             rename.visit_func(func);
         }
@@ -86,7 +87,9 @@ fn is_wanted(path: &str, call: &Expr, lib: &Library, opset: u32) -> bool {
         let is_newer = since.is_some_and(|since| since > opset);
         return !is_newer && since.is_some() && version(since) != version(Some(opset));
     }
-    !path.starts_with("I.") && (Prim::find(path).is_none() || prim::is_library_form(path, call))
+    // What has a word gets it in the next round.
+    let is_composite = Prim::find(path).is_none() || prim::is_library_form(path, call);
+    !path.starts_with("I.") && is_composite && !has_word(path, lib)
 }
 
 /// The operator set that has an operator no more: `until=10` in its decorator.
@@ -98,6 +101,7 @@ fn ends(template: Template<'_>) -> i128 {
 /// Puts the function that says an operator in the operator's place.
 struct Rename<'a> {
     lib: &'a Library,
+    opset: u32,
     found: bool,
 }
 
@@ -108,7 +112,9 @@ impl VisitMut for Rename<'_> {
             && !path.starts_with(PREFIX)
         {
             let says = format!("{PREFIX}{path}");
-            if self.lib.has(&says) {
+            let stays =
+                || is_operator_of_onnx(&path) && !is_wanted(&path, value, self.lib, self.opset);
+            if self.lib.has(&says) && !stays() {
                 rename_call(value, &path, &says);
                 self.found = true;
             }
@@ -125,6 +131,7 @@ fn rename_call(call: &mut Expr, path: &str, says: &str) {
         return;
     };
     **func = Expr::path(says).at(func.span);
+    args.retain(|arg| arg.name.as_deref() != Some("since"));
     let Some(prim) = Prim::find(path) else { return };
     let names: BTreeMap<&str, &str> = prim::slots(prim)
         .iter()
