@@ -28,7 +28,7 @@ use crate::tensor::folder::ModelFolder;
 use crate::tensor::{MappedFile, Weights, inline_metadata, sha256_bytes};
 
 pub use passes::{
-    OptLevel, PIPELINE, REWRITES, Stage, find_pass, parse_steps, passes, select_passes,
+    ALIASES, OptLevel, PIPELINE, REWRITES, Stage, find_pass, parse_steps, passes, select_passes,
 };
 
 /// A module and the weights that it names.

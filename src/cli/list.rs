@@ -30,9 +30,15 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
 
 /// The passes in order, with what they do.
 pub fn passes() -> String {
+    let also = |name: &str| {
+        let found = driver::ALIASES.iter().find(|(pass, _)| *pass == name);
+        found.map_or_else(String::new, |(_, names)| {
+            format!(" (also {})", names.join(", "))
+        })
+    };
     driver::passes()
         .iter()
-        .map(|pass| format!("{:<16} {}\n", pass.name, pass.summary))
+        .map(|pass| format!("{:<16} {}{}\n", pass.name, pass.summary, also(pass.name)))
         .collect()
 }
 

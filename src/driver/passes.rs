@@ -77,11 +77,50 @@ pub enum OptLevel {
 
 /// What simplifies a program that stays one of operators, with the level from which on each is run. They run in this
 /// order, over and over, until none changes anything.
+#[rustfmt::skip]
 pub const REWRITES: &[(&Pass, OptLevel)] = &[
     (&opt::fold_constants::PASS, OptLevel::O1),
     (&opt::common_subexpr::PASS, OptLevel::O1),
+    (&rewrite::eliminate_duplicate_initializer::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_cast::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_reshape::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_expand::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_transpose::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_slice::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_concat::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_split::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_dropout::PASS, OptLevel::O1),
+    (&rewrite::eliminate_nop_pad::PASS, OptLevel::O1),
+    (&rewrite::eliminate_consecutive_idempotent_ops::PASS, OptLevel::O1),
+    (&rewrite::eliminate_zero_initial_state::PASS, OptLevel::O1),
+    (&rewrite::fuse_view_into_fill::PASS, OptLevel::O1),
+    (&rewrite::fuse_consecutive_transposes::PASS, OptLevel::O1),
+    (&rewrite::fuse_consecutive_reshapes::PASS, OptLevel::O1),
+    (&rewrite::fuse_consecutive_slices::PASS, OptLevel::O1),
+    (&rewrite::fuse_consecutive_concats::PASS, OptLevel::O1),
+    (&rewrite::fuse_consecutive_reduce_unsqueeze::PASS, OptLevel::O1),
+    (&rewrite::fuse_slice_squeeze_into_take::PASS, OptLevel::O2),
+    (&rewrite::fuse_slices_into_split::PASS, OptLevel::O2),
+    (&rewrite::eliminate_reshapes_around_elementwise::PASS, OptLevel::O2),
+    (&rewrite::eliminate_transposes_around_elementwise::PASS, OptLevel::O2),
+    (&rewrite::eliminate_nop_with_unit::PASS, OptLevel::O2),
+    (&rewrite::eliminate_nop_monotone_argmax::PASS, OptLevel::O2),
+    (&rewrite::fuse_gelu::PASS, OptLevel::O2),
+    (&rewrite::fuse_hard_swish::PASS, OptLevel::O2),
+    (&rewrite::fuse_silu::PASS, OptLevel::O2),
+    (&rewrite::fuse_layer_norm::PASS, OptLevel::O2),
+    (&rewrite::fuse_consecutive_log_softmax::PASS, OptLevel::O2),
+    (&rewrite::fuse_consecutive_constants::PASS, OptLevel::O2),
+    (&rewrite::fuse_pad_into_conv::PASS, OptLevel::O2),
+    (&rewrite::fuse_pad_into_pool::PASS, OptLevel::O2),
     (&rewrite::fuse_bn_into_conv::PASS, OptLevel::O2),
     (&rewrite::fuse_add_bias_into_conv::PASS, OptLevel::O2),
+    (&rewrite::fuse_mul_into_conv::PASS, OptLevel::O2),
+    (&rewrite::fuse_transpose_into_gemm::PASS, OptLevel::O2),
+    (&rewrite::fuse_bn_into_gemm::PASS, OptLevel::O2),
+    (&rewrite::fuse_mul_into_gemm::PASS, OptLevel::O2),
+    (&rewrite::combine_parallel_matmul::PASS, OptLevel::O2),
+    (&rewrite::fuse_matmul_add_bias_into_gemm::PASS, OptLevel::O2),
     (&opt::dead_code::PASS, OptLevel::O1),
 ];
 
@@ -90,6 +129,52 @@ const OTHERS: &[&Pass] = &[
     &opt::bind_symbols::PASS,
     &opt::for_tvm::PASS,
     &opt::for_onnx::PASS,
+];
+
+/// Names that other tools have for passes of this one.
+pub const ALIASES: &[(&str, &[&str])] = &[
+    ("combine_parallel_matmul", &["fuse_qkv"]),
+    (
+        "common_subexpr",
+        &["eliminate_common_subexpr", "eliminate_common_subexpression"],
+    ),
+    (
+        "dead_code",
+        &[
+            "dead_code_elimination",
+            "eliminate_deadend",
+            "eliminate_unused_initializer",
+        ],
+    ),
+    ("eliminate_duplicate_initializer", &["weight_tying"]),
+    ("eliminate_nop_reshape", &["eliminate_nop_flatten"]),
+    (
+        "fold_constants",
+        &["constant_folding", "extract_constant_to_initializer"],
+    ),
+    ("fuse_bn_into_conv", &["fold_batchnorm_to_conv2d"]),
+    (
+        "fuse_consecutive_reshapes",
+        &[
+            "fuse_consecutive_squeeze_unsqueeze",
+            "fuse_consecutive_squeezes",
+            "fuse_consecutive_unsqueezes",
+            "remove_redundant_reshape",
+        ],
+    ),
+    (
+        "lift",
+        &[
+            "eliminate_shape_gather",
+            "eliminate_shape_op",
+            "eliminate_slice_after_shape",
+            "fuse_concat_into_reshape",
+        ],
+    ),
+    (
+        "normalize",
+        &["canonicalize_bindings", "eliminate_identity", "nop"],
+    ),
 ];
 
 /// Every pass once, in the order of the pipeline.
@@ -108,8 +193,10 @@ pub fn passes() -> Vec<&'static Pass> {
     all
 }
 
-/// The pass of a name.
+/// The pass of a name, or of one that another tool has for it.
 pub fn find_pass(name: &str) -> Option<&'static Pass> {
+    let alias = ALIASES.iter().find(|(_, others)| others.contains(&name));
+    let name = alias.map_or(name, |(name, _)| *name);
     passes().into_iter().find(|pass| pass.name == name)
 }
 
@@ -121,7 +208,10 @@ pub fn select_passes(names: &[&str]) -> Result<Vec<&'static Pass>, Fault> {
     let find = |name: &&str| {
         find_pass(name).ok_or_else(|| {
             let all = passes();
-            let names = all.iter().map(|pass| pass.name);
+            let aliases = ALIASES
+                .iter()
+                .flat_map(|(_, others)| others.iter().copied());
+            let names = all.iter().map(|pass| pass.name).chain(aliases);
             let near = closest(name, names).map(|near| format!("; `{near}` is one"));
             let message = format!(
                 "no pass has the name `{name}`{}; `irc opt --list` lists them",

@@ -4,6 +4,7 @@ use irc_syntax::Expr;
 
 use super::Site;
 use crate::check::prim::Prim;
+use crate::shape::Dim;
 
 /// A convolution with its channels second, and its kernel [M, C / groups, …].
 #[derive(Clone, Debug)]
@@ -86,12 +87,9 @@ impl Convolution {
             };
         };
         let since = site.since("onnx.Conv");
-        let kernel: Option<Vec<i64>> = site.shape(&self.w).and_then(|dims| {
-            dims.get(2..)?
-                .iter()
-                .map(crate::shape::Dim::as_int)
-                .collect()
-        });
+        let kernel: Option<Vec<i64>> = site
+            .shape(&self.w)
+            .and_then(|dims| dims.get(2..)?.iter().map(Dim::as_int).collect());
         let call = Expr::call("onnx.Conv", [self.x.clone(), self.w.clone(), bias.clone()])
             .with("dilations", list(&self.dilations))
             .with("group", Expr::int(self.groups));
@@ -107,5 +105,26 @@ impl Convolution {
     /// How many channels come out, where it is known.
     pub fn n_channels(&self, site: &Site) -> Option<i64> {
         site.shape(&self.w)?.first()?.as_int()
+    }
+
+    /// The numbers that are an operand beside `value`, the result, has for each channel, [M].
+    pub fn by_channel(&self, site: &Site, value: &Expr, added: &Expr) -> Option<Vec<f64>> {
+        let m = usize::try_from(self.n_channels(site)?).ok()?;
+        let shape = site.shape(value)?;
+        let dims = site.shape(added)?;
+        // Aligned at the end: the channels are all that may be more than one.
+        let is_plain = |(at, dim): (usize, &Dim)| {
+            let extent = dim.as_int();
+            extent == Some(1)
+                || (dims.len() - at == shape.len() - 1 && extent == i64::try_from(m).ok())
+        };
+        if dims.len() > shape.len() || !dims.iter().enumerate().all(is_plain) {
+            return None;
+        }
+        let numbers = site.numbers(added)?;
+        match numbers.as_slice() {
+            [one] => Some(vec![*one; m]),
+            many => (many.len() == m).then(|| many.to_vec()),
+        }
     }
 }

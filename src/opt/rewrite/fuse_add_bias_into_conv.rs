@@ -6,14 +6,13 @@
 //! Refused where the sum is no constant with one number a channel, where it widens the result, and where the convolution
 //! is read elsewhere too.
 
-use irc_syntax::{Expr, Module};
+use irc_syntax::Module;
 
 use super::convolution::Convolution;
 use super::{Binding, Rewrite, Site, round, run_rule};
 use crate::check::prim::{Binary, Prim};
 use crate::check::stage::Level;
 use crate::opt::{Changed, Pass, PassCx};
-use crate::shape::Dim;
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -49,7 +48,7 @@ fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
     if site.uses(value) != 1 {
         return site.refuse(binding, "the convolution is read elsewhere too");
     }
-    let Some(mut sums) = by_channel(site, &conv, value, added) else {
+    let Some(mut sums) = conv.by_channel(site, value, added) else {
         return site.refuse(
             binding,
             "what is added is no constant with one number a channel",
@@ -78,24 +77,4 @@ fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
         }
         .write(site),
     ))
-}
-
-/// The numbers that are added to the channels of `value`, [M].
-fn by_channel(site: &Site, conv: &Convolution, value: &Expr, added: &Expr) -> Option<Vec<f64>> {
-    let m = usize::try_from(conv.n_channels(site)?).ok()?;
-    let shape = site.shape(value)?;
-    let dims = site.shape(added)?;
-    // Aligned at the end: the channels are all that may be more than one.
-    let is_plain = |(at, dim): (usize, &Dim)| {
-        let extent = dim.as_int();
-        extent == Some(1) || (dims.len() - at == shape.len() - 1 && extent == i64::try_from(m).ok())
-    };
-    if dims.len() > shape.len() || !dims.iter().enumerate().all(is_plain) {
-        return None;
-    }
-    let numbers = site.numbers(added)?;
-    match numbers.as_slice() {
-        [one] => Some(vec![*one; m]),
-        many => (many.len() == m).then(|| many.to_vec()),
-    }
 }

@@ -88,7 +88,7 @@ fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
 }
 
 /// The normalization whose result, first of a tuple, the binding is.
-fn normalization<'s>(site: &'s Site, binding: &Binding) -> Option<Operator<'s>> {
+pub(super) fn normalization<'s>(site: &'s Site, binding: &Binding) -> Option<Operator<'s>> {
     let ExprKind::Index { value, index } = &binding.value.kind else {
         return None;
     };
@@ -99,7 +99,7 @@ fn normalization<'s>(site: &'s Site, binding: &Binding) -> Option<Operator<'s>> 
 }
 
 /// gamma / sqrt(var + epsilon), and beta - mean times that, by channel.
-fn scale_and_shift(site: &Site, norm: &Operator) -> Option<(Vec<f64>, Vec<f64>)> {
+pub(super) fn scale_and_shift(site: &Site, norm: &Operator) -> Option<(Vec<f64>, Vec<f64>)> {
     let read = |name: &str| site.numbers(norm.get(name)?);
     let (gamma, beta) = (read("gamma")?, read("beta")?);
     let (mean, var) = (read("moving_mean")?, read("moving_var")?);

@@ -6,16 +6,58 @@
 //! comments move to the next statement, a value of a branch stays bound, weights that others read stay as they are.
 //! Rules want normal form, and see operators of `R` and of ONNX as they were written.
 
+pub mod combine_parallel_matmul;
 pub mod convolution;
+pub mod eliminate_consecutive_idempotent_ops;
+pub mod eliminate_duplicate_initializer;
+pub mod eliminate_nop_cast;
+pub mod eliminate_nop_concat;
+pub mod eliminate_nop_dropout;
+pub mod eliminate_nop_expand;
+pub mod eliminate_nop_monotone_argmax;
+pub mod eliminate_nop_pad;
+pub mod eliminate_nop_reshape;
+pub mod eliminate_nop_slice;
+pub mod eliminate_nop_split;
+pub mod eliminate_nop_transpose;
+pub mod eliminate_nop_with_unit;
+pub mod eliminate_reshapes_around_elementwise;
+pub mod eliminate_transposes_around_elementwise;
+pub mod eliminate_zero_initial_state;
+pub mod factors;
 pub mod fuse_add_bias_into_conv;
 pub mod fuse_bn_into_conv;
+pub mod fuse_bn_into_gemm;
+pub mod fuse_consecutive_concats;
+pub mod fuse_consecutive_constants;
+pub mod fuse_consecutive_log_softmax;
+pub mod fuse_consecutive_reduce_unsqueeze;
+pub mod fuse_consecutive_reshapes;
+pub mod fuse_consecutive_slices;
+pub mod fuse_consecutive_transposes;
+pub mod fuse_gelu;
+pub mod fuse_hard_swish;
+pub mod fuse_layer_norm;
+pub mod fuse_matmul_add_bias_into_gemm;
+pub mod fuse_mul_into_conv;
+pub mod fuse_mul_into_gemm;
+pub mod fuse_pad_into_conv;
+pub mod fuse_pad_into_pool;
+pub mod fuse_silu;
+pub mod fuse_slice_squeeze_into_take;
+pub mod fuse_slices_into_split;
+pub mod fuse_transpose_into_gemm;
+pub mod fuse_view_into_fill;
 pub mod operator;
+pub mod product;
+pub mod region;
+pub mod view;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::names::NameSupply;
-use irc_syntax::uses::{bound_names, for_each_name, substitute, substitute_stmt};
+use irc_syntax::uses::{bound_names, for_each_name, names_read, substitute, substitute_stmt};
 use irc_syntax::{
     DType, Expr, ExprKind, Func, FuncKind, Module, Name, Param, Stmt, StmtKind, TriviaLine,
 };
@@ -31,6 +73,21 @@ use crate::shape::Dim;
 use crate::tensor::{Tensor, Weights, parse_const, print_const};
 
 pub use operator::Operator;
+
+/// A pass by the function `rule` of the file that it stands in.
+macro_rules! pass {
+    ($name:literal, $summary:literal) => {
+        Pass {
+            name: $name,
+            run: |module, cx| super::run_rule(module, cx, &rule),
+            from: crate::check::stage::Level::Normal,
+            to: crate::check::stage::Level::Normal,
+            summary: $summary,
+            args: &[],
+        }
+    };
+}
+use pass;
 
 /// How many elements a constant in the text may have.
 const MAX_INLINE: usize = 16;
@@ -73,6 +130,10 @@ pub struct Site<'a> {
     may_add: bool,
     defs: BTreeMap<Name, Expr>,
     uses: BTreeMap<Name, usize>,
+    /// What the block at hand computes from each name, as it was before the rule ran.
+    readers: BTreeMap<Name, Vec<Expr>>,
+    /// Steps that rewrites of other bindings use too.
+    notes: BTreeMap<String, Name>,
     at: RefCell<Pending>,
     names: RefCell<NameSupply>,
 }
@@ -82,6 +143,7 @@ pub struct Site<'a> {
 struct Pending {
     steps: Vec<Stmt>,
     weights: Vec<(Name, Tensor)>,
+    notes: Vec<(String, Name)>,
     said: String,
 }
 
@@ -102,6 +164,40 @@ impl Site<'_> {
     /// What a value is bound to, where only the binding at hand reads it: it may become part of another.
     pub fn only_def(&self, value: &Expr) -> Option<&Expr> {
         self.def(value).filter(|_| self.uses(value) == 1)
+    }
+
+    /// What is a member of a tuple: what the tuple is bound to, and which member.
+    pub fn member(&self, value: &Expr) -> Option<(&Expr, usize)> {
+        let ExprKind::Index { value, index } = &value.kind else {
+            return None;
+        };
+        let at = usize::try_from(index.first()?.as_int()?).ok()?;
+        Some((self.def(value)?, at))
+    }
+
+    /// What the block at hand computes from a name, in order, before and after the binding at hand.
+    pub fn readers(&self, value: &Expr) -> Vec<Expr> {
+        let name = value.as_name();
+        let found = name.and_then(|name| self.readers.get(name));
+        found.cloned().unwrap_or_default()
+    }
+
+    /// What was remembered under a key, where it is visible.
+    pub fn recall(&self, key: &str) -> Option<Expr> {
+        let name = self.notes.get(key)?;
+        self.defs.contains_key(name).then(|| Expr::name(name))
+    }
+
+    /// Remembers a step for other bindings of the function, if the rewrite comes about.
+    pub fn remember(&self, key: impl Into<String>, value: &Expr) {
+        if let Some(name) = value.as_name() {
+            self.at.borrow_mut().notes.push((key.into(), name.clone()));
+        }
+    }
+
+    /// The extents of what a binding computes.
+    pub fn result_shape(&self, binding: &Binding) -> Option<Vec<Dim>> {
+        self.shape(&Expr::name(binding.target.as_name()?))
     }
 
     /// The type of a name or a constant.
@@ -136,6 +232,19 @@ impl Site<'_> {
             .then(|| self.weights.get(name))??
             .tensor()
             .into()
+    }
+
+    /// The extents of a constant or a weight, which is not read for that.
+    pub fn constant_shape(&self, value: &Expr) -> Option<Vec<usize>> {
+        let name = match value.as_name() {
+            Some(name) => match self.defs.get(name) {
+                Some(def) => return Some(literal(def)?.shape),
+                None => name,
+            },
+            None => return Some(literal(value)?.shape),
+        };
+        let weight = self.own.contains(name).then(|| self.weights.get(name))??;
+        Some(weight.shape.clone())
     }
 
     /// The elements of a constant or a weight of floats, in 64 bits.
@@ -174,6 +283,41 @@ impl Site<'_> {
         rest.iter().all(|number| number == first).then_some(*first)
     }
 
+    /// Whether every element of a constant, a weight or a fill is this number.
+    pub fn is_all(&self, value: &Expr, number: f64) -> bool {
+        let Some(dtype) = self.dtype(value) else {
+            return false;
+        };
+        let bytes_of = |number: f64| {
+            let tensor = Tensor::scalar(number).cast(dtype).ok();
+            tensor
+                .map(|tensor| tensor.data.to_vec())
+                .filter(|bytes| !bytes.is_empty())
+        };
+        // Zero has two signs.
+        let (Some(wanted), Some(other)) = (bytes_of(number), bytes_of(-number)) else {
+            return false;
+        };
+        let all = |data: &[u8]| {
+            let is_it = |bytes: &[u8]| bytes == wanted || number == 0.0 && bytes == other;
+            !data.is_empty() && data.chunks(wanted.len()).all(is_it)
+        };
+        if let Some(name) = value.as_name()
+            && self.own.contains(name)
+        {
+            // Read in place: most weights show by their first element that they are not.
+            return self
+                .weights
+                .get(name)
+                .is_some_and(|weight| all(weight.bytes()));
+        }
+        let fill = self.def(value).filter(|def| def.is_call_of("R.full"));
+        match fill.and_then(|fill| fill.positional().nth(1)) {
+            Some(fill) => self.number(fill) == Some(number),
+            None => self.constant(value).is_some_and(|tensor| all(&tensor.data)),
+        }
+    }
+
     /// The call of a primitive that a value is, with its arguments in place.
     pub fn prim(&self, value: &Expr) -> Option<BoundCall> {
         let (path, _) = value.as_call()?;
@@ -200,14 +344,15 @@ impl Site<'_> {
 
     /// A constant operand: in the text when it is small, a weight named from `hint` otherwise.
     pub fn keep(&self, hint: &str, tensor: Tensor) -> Expr {
-        let text = print_const(&tensor);
-        let is_literal = text.is_call_of("R.const");
-        if is_literal && (tensor.len() <= MAX_INLINE || !self.may_add || tensor.strings.is_some()) {
-            return if tensor.len() <= MAX_INLINE {
-                text
-            } else {
-                self.step(hint, text)
-            };
+        let is_small = tensor.len() <= MAX_INLINE;
+        // A large one is not printed to find out.
+        if is_small || !self.may_add || tensor.strings.is_some() {
+            let text = print_const(&tensor);
+            match (text.is_call_of("R.const"), is_small) {
+                (true, true) => return text,
+                (true, false) => return self.step(hint, text),
+                (false, _) => {}
+            }
         }
         let name = self.fresh(hint);
         self.at.borrow_mut().weights.push((name.clone(), tensor));
@@ -269,6 +414,17 @@ impl Site<'_> {
 /// Numbers as a constant of another dtype, each rounded once.
 pub fn round(shape: Vec<usize>, numbers: &[f64], dtype: DType) -> Option<Tensor> {
     Tensor::from_vec(shape, numbers)?.cast(dtype).ok()
+}
+
+/// A call with another value in the place of one of its operands.
+pub fn with_operand(call: &Expr, old: &Expr, new: &Expr) -> Expr {
+    let mut call = call.clone();
+    if let ExprKind::Call { args, .. } = &mut call.kind
+        && let Some(arg) = args.iter_mut().find(|arg| arg.value == *old)
+    {
+        arg.value = new.clone();
+    }
+    call
 }
 
 /// A constant written as one.
@@ -336,6 +492,8 @@ fn run_on_func(
             may_add: !func.is_private(),
             defs: BTreeMap::new(),
             uses: uses.clone(),
+            readers: BTreeMap::new(),
+            notes: BTreeMap::new(),
             at: RefCell::default(),
             names: RefCell::new(NameSupply::of_func(func)),
         },
@@ -382,6 +540,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn block(&mut self, stmts: &mut Vec<Stmt>, outermost: bool) {
         let read_here = count_uses(stmts);
+        let outside = std::mem::replace(&mut self.site.readers, readers_of(stmts));
         let mut kept: Vec<Stmt> = Vec::with_capacity(stmts.len());
         let mut comments = Vec::new();
         for mut stmt in stmts.drain(..) {
@@ -438,6 +597,7 @@ impl Walk<'_> {
             kept.push(stmt);
         }
         *stmts = kept;
+        self.site.readers = outside;
     }
 
     /// What the rule makes of a binding, if it may.
@@ -502,6 +662,7 @@ impl Walk<'_> {
             kept.push(step.at(old.span));
         }
         self.weights.extend(pending.weights);
+        self.site.notes.extend(pending.notes);
     }
 
     /// The value `other` gets the name `name`, which the function returns.
@@ -522,6 +683,19 @@ impl Walk<'_> {
         *self.site.uses.entry(name.clone()).or_insert(0) += reads;
         self.map.extend(map);
     }
+}
+
+/// What a block computes from each name.
+fn readers_of(stmts: &[Stmt]) -> BTreeMap<Name, Vec<Expr>> {
+    let mut readers: BTreeMap<Name, Vec<Expr>> = BTreeMap::new();
+    for stmt in stmts {
+        if let StmtKind::Assign { value, .. } = &stmt.kind {
+            for name in names_read(value) {
+                readers.entry(name).or_default().push(value.clone());
+            }
+        }
+    }
+    readers
 }
 
 fn rename_targets(stmt: &mut Stmt, map: &BTreeMap<Name, Expr>) {
