@@ -23,7 +23,7 @@ pub struct Args {
     /// The second
     #[arg(value_name = "B")]
     second: String,
-    /// Make one function of two: results of the first, and the inputs of the second that they are. Other results and inputs stay
+    /// Make one function of two: results of the first, or other values of it, and the inputs of the second that they become. Other results and inputs stay
     #[arg(long, value_name = "OUT=IN", value_delimiter = ',')]
     map: Vec<String>,
     /// The function of the first program that goes on

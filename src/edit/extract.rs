@@ -13,13 +13,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use irc_syntax::uses::{bound_names, for_each_expr, mentioned, names_read};
+use irc_syntax::uses::{for_each_expr, mentioned, names_read};
 use irc_syntax::{
     Diagnostic, Expr, ExprKind, Func, FuncKind, Name, NameSupply, Param, Stmt, StmtKind,
 };
 
 use super::expose::find_binding;
-use super::{flatten, is_declaration, keep_reached, returns, set_attrs, written_type};
+use super::{
+    binds, bound_by, flatten, is_declaration, keep_reached, returns, set_attrs, written_type,
+};
 use crate::check::{FuncInfo, Info, Type, closest, symbols_of};
 use crate::driver::Program;
 use crate::opt::graph::names_of;
@@ -576,37 +578,6 @@ fn for_each_dim(ty: &mut Type, found: &mut dyn FnMut(&mut Dim)) {
         | Type::Any
         | Type::Void
         | Type::Error => {}
-    }
-}
-
-/// Whether a statement binds a name, for those after it.
-fn binds(stmt: &Stmt, name: &Name) -> bool {
-    match &stmt.kind {
-        StmtKind::If { then, orelse, .. } => {
-            let binds = |stmts: &[Stmt]| stmts.iter().any(|stmt| binds(stmt, name));
-            binds(then) && binds(orelse)
-        }
-        _ => bound_by(stmt).contains(name),
-    }
-}
-
-/// The names that a statement binds, those inside its branches included.
-fn bound_by(stmt: &Stmt) -> Vec<Name> {
-    match &stmt.kind {
-        StmtKind::Assign { target, .. } | StmtKind::Declare { target, .. } => bound_names(target),
-        StmtKind::If { then, orelse, .. } => then.iter().chain(orelse).flat_map(bound_by).collect(),
-        StmtKind::Func(func) => vec![func.name.clone()],
-        StmtKind::With { .. }
-        | StmtKind::Expr(_)
-        | StmtKind::For { .. }
-        | StmtKind::While { .. }
-        | StmtKind::Return(_)
-        | StmtKind::Assert { .. }
-        | StmtKind::Break
-        | StmtKind::Continue
-        | StmtKind::Pass
-        | StmtKind::Import(_)
-        | StmtKind::Error => Vec::new(),
     }
 }
 

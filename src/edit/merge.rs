@@ -261,6 +261,14 @@ fn join_attrs(module: &mut Module, stmt: &Stmt, notes: &mut Vec<String>) {
     }
 }
 
+/// What an input of the second function becomes.
+enum Source {
+    /// A result of the first, by its place.
+    Result(usize),
+    /// Any other value of it.
+    Value(Name),
+}
+
 /// One of two functions, taken apart.
 struct Half {
     func: Func,
@@ -341,9 +349,13 @@ impl Chain {
         }
         let links = self.resolve(links)?;
         self.part_names(&ours);
-        let linked: BTreeSet<usize> = links.iter().map(|(result, _)| *result).collect();
-        for (result, input) in &links {
-            self.link(*result, *input)?;
+        let result_of = |(source, _): &(Source, usize)| match source {
+            Source::Result(at) => Some(*at),
+            Source::Value(_) => None,
+        };
+        let linked: BTreeSet<usize> = links.iter().filter_map(result_of).collect();
+        for (source, input) in &links {
+            self.link(source, *input)?;
         }
         let used: BTreeSet<usize> = links.iter().map(|(_, input)| *input).collect();
         let mut params = self.a.inputs.clone();
@@ -441,41 +453,40 @@ impl Chain {
         body
     }
 
-    /// Links as places of results and inputs.
-    fn resolve(&self, links: &[(String, String)]) -> Result<Vec<(usize, usize)>, Diagnostic> {
+    /// Links as values and places of inputs.
+    fn resolve(&self, links: &[(String, String)]) -> Result<Vec<(Source, usize)>, Diagnostic> {
         let results = self.a.result_names();
-        let mut res: Vec<(usize, usize)> = Vec::new();
+        let mut res: Vec<(Source, usize)> = Vec::new();
         for (out, input) in links {
-            let result = results.iter().position(|names| names.contains(out));
-            let Some(result) = result else {
-                let known: Vec<&str> = results
-                    .iter()
-                    .filter_map(|names| names.first().map(String::as_str))
-                    .collect();
-                let message = format!(
-                    "the first program has no result `{out}`; there are: {}",
-                    known.join(", ")
-                );
-                return Err(illegal(message));
+            let name = Name::from(out.as_str());
+            let is_value = self.a.inputs.iter().any(|param| param.name == name)
+                || self.a.body.iter().any(|stmt| super::binds(stmt, &name));
+            let source = match results.iter().position(|names| names.contains(out)) {
+                Some(at) => Source::Result(at),
+                None if is_value => Source::Value(name),
+                None => {
+                    let known = results.iter().filter_map(|names| names.first());
+                    let known: Vec<&str> = known.map(String::as_str).collect();
+                    let message = format!(
+                        "the first program has no value `{out}`; its results are: {}",
+                        known.join(", ")
+                    );
+                    return Err(illegal(message));
+                }
             };
             let at = self.b.inputs.iter().position(|param| param.name == **input);
             let Some(at) = at else {
-                let known: Vec<&str> = self
-                    .b
-                    .inputs
-                    .iter()
-                    .map(|param| param.name.as_str())
-                    .collect();
+                let known = self.b.inputs.iter().map(|param| param.name.as_str());
                 let message = format!(
                     "the second program has no input `{input}`; there are: {}",
-                    known.join(", ")
+                    known.collect::<Vec<_>>().join(", ")
                 );
                 return Err(illegal(message));
             };
             if res.iter().any(|(_, other)| *other == at) {
                 return Err(illegal(format!("the input `{input}` is given twice")));
             }
-            res.push((result, at));
+            res.push((source, at));
         }
         Ok(res)
     }
@@ -516,17 +527,25 @@ impl Chain {
         }
     }
 
-    /// Makes a result the value of an input.
-    fn link(&mut self, result: usize, input: usize) -> Result<(), Diagnostic> {
-        let (Some((value, given)), Some(param)) = (
-            self.a.results.get(result).cloned(),
-            self.b.inputs.get(input).cloned(),
-        ) else {
+    /// Makes a value of the first function an input of the second.
+    fn link(&mut self, source: &Source, input: usize) -> Result<(), Diagnostic> {
+        let Some(param) = self.b.inputs.get(input).cloned() else {
             return Ok(());
         };
-        let shown = self.a.result_names().into_iter().nth(result);
-        let shown = shown.and_then(|names| names.into_iter().next());
-        let shown = shown.unwrap_or_default();
+        let (value, given, shown) = match source {
+            Source::Value(name) => {
+                let ty = self.a.info.vars.get(name).cloned();
+                (Expr::name(name), ty.unwrap_or(Type::Any), name.to_string())
+            }
+            Source::Result(at) => {
+                let shown = self.a.result_names().into_iter().nth(*at);
+                let shown = shown.and_then(|names| names.into_iter().next());
+                match self.a.results.get(*at).cloned() {
+                    Some((value, ty)) => (value, ty, shown.unwrap_or_default()),
+                    None => return Ok(()),
+                }
+            }
+        };
         let name = match self.renamer.values.get(&param.name).and_then(Expr::as_name) {
             Some(name) => name.clone(),
             None => param.name.clone(),
@@ -538,7 +557,9 @@ impl Chain {
         } else {
             self.a.body.push(Stmt::bind(&name, value));
             let named = Expr::name(&name);
-            if let Some(slot) = self.a.results.get_mut(result) {
+            if let Source::Result(at) = source
+                && let Some(slot) = self.a.results.get_mut(*at)
+            {
                 slot.0 = named.clone();
             }
             named

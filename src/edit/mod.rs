@@ -11,6 +11,7 @@ pub mod weights;
 
 use std::collections::BTreeSet;
 
+use irc_syntax::uses::bound_names;
 use irc_syntax::{Expr, ExprKind, Func, Item, Module, Name, Span, Stmt, StmtKind, print_expr};
 
 use crate::check::{Type, type_to_expr};
@@ -50,6 +51,37 @@ fn written_type(ty: &Type) -> Expr {
 fn quoted(dim: &mut Expr) {
     if dim.as_str().is_none() && dim.as_int().is_none() {
         *dim = Expr::str(print_expr(dim)).at(dim.span);
+    }
+}
+
+/// Whether a statement binds a name, for those after it.
+fn binds(stmt: &Stmt, name: &Name) -> bool {
+    match &stmt.kind {
+        StmtKind::If { then, orelse, .. } => {
+            let binds = |stmts: &[Stmt]| stmts.iter().any(|stmt| binds(stmt, name));
+            binds(then) && binds(orelse)
+        }
+        _ => bound_by(stmt).contains(name),
+    }
+}
+
+/// The names that a statement binds, those inside its branches included.
+fn bound_by(stmt: &Stmt) -> Vec<Name> {
+    match &stmt.kind {
+        StmtKind::Assign { target, .. } | StmtKind::Declare { target, .. } => bound_names(target),
+        StmtKind::If { then, orelse, .. } => then.iter().chain(orelse).flat_map(bound_by).collect(),
+        StmtKind::Func(func) => vec![func.name.clone()],
+        StmtKind::With { .. }
+        | StmtKind::Expr(_)
+        | StmtKind::For { .. }
+        | StmtKind::While { .. }
+        | StmtKind::Return(_)
+        | StmtKind::Assert { .. }
+        | StmtKind::Break
+        | StmtKind::Continue
+        | StmtKind::Pass
+        | StmtKind::Import(_)
+        | StmtKind::Error => Vec::new(),
     }
 }
 

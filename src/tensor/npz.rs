@@ -7,8 +7,10 @@ use super::{Tensor, TensorError, parse_npy, print_npy};
 const LOCAL: u32 = 0x0403_4b50;
 const CENTRAL: u32 = 0x0201_4b50;
 const END: u32 = 0x0605_4b50;
+/// The bytes of the end of an archive without its comment.
+const END_BYTES: usize = 22;
 /// Where the end of an archive is looked for: its own bytes, and a comment of the greatest length.
-const TAIL: usize = 22 + 65_535;
+const TAIL: usize = END_BYTES + 65_535;
 /// 1 January 1980, the first day that archives know.
 const DATE: u16 = 0x21;
 /// Names are UTF-8.
@@ -75,7 +77,7 @@ pub fn parse_npz(bytes: &[u8]) -> Result<Vec<(String, Tensor)>, TensorError> {
     let tail = bytes.len().saturating_sub(TAIL);
     let end = (tail..bytes.len())
         .rev()
-        .find(|&at| word(bytes, at) == Some(END))
+        .find(|&at| word(bytes, at) == Some(END) && bytes.len() - at >= END_BYTES)
         .ok_or_else(|| fault("no directory"))?;
     let count = half(bytes, end + 10).ok_or_else(cut)?;
     let mut at = word(bytes, end + 16).ok_or_else(cut)? as usize;

@@ -423,6 +423,24 @@ class Module:
         return (i, v)
 note: the second weight `w` is called `w_1`
 note: 2 names of the second function got a number
+# => run irc merge a.ir b.ir --map y=x,x=q -o -
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor(("n", 2), dtype="float32"),
+        w: R.Tensor((2,), dtype="float32"),
+        w_1: R.Tensor((3,), dtype="float32"),
+    ):
+        R.func_attr({"irc.dims": {"n": {"min": 2, "max": 7}}, "num_input": 1})
+        y = R.add(x, w)
+        i = R.nonzero(R.astype(x, "bool"))
+        y_1 = R.add(y, x)
+        flat = R.reshape(y_1, R.shape([n * 2]))
+        v = R.concat((flat, w_1), axis=0)
+        return (R.exp(y), i, v)
+note: the second weight `w` is called `w_1`
+note: 2 names of the second function got a number
 # => run irc merge a.ir c.ir --map i=i -o -
 @I.ir_module
 class Module:
@@ -448,7 +466,7 @@ class Module:
 error[illegal-merge]: the input `x` is given twice
 [exit 1]
 # => run irc merge a.ir b.ir --map out3=x -o -
-error[illegal-merge]: the first program has no result `out3`; there are: out0, i, x
+error[illegal-merge]: the first program has no value `out3`; its results are: out0, i, x
 [exit 1]
 # => run irc merge a.ir b.ir --map out0=z -o -
 error[illegal-merge]: the second program has no input `z`; there are: x, q

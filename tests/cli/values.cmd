@@ -97,6 +97,21 @@ class Module:
 1 value agrees
 # => run irc run a.ir --against interp --interp
 3 values agree
+# => run irc run a.ir --against interp --tol 0,0 --cpu x86-64-v2
+[value-diverges] Error: `y` differs: 2 of 4 values differ, first -0.7834253907203674 not -0.7834253311157227 at [0]
+   ╭─[ a.ir:6:9 ]
+   │
+ 6 │         y = R.tanh(h)
+   │         ──────┬──────
+   │               ╰──────── first value that differs
+   │
+   │ Note 1: float32[4], most at [0]: -0.7834254 not -0.78342533
+   │
+   │ Note 2: largest difference 5.960e-8, relative 1.098e-7
+   │
+   │ Note 3: `h` agrees
+───╯
+[exit 1]
 # => run irc run a.ir --against interp --tol nan
 1 value agrees
 
