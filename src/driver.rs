@@ -541,7 +541,7 @@ pub fn whole_object(artefact: &Artefact, target: &Target, lib: &Library) -> Resu
 }
 
 /// Whether the tensors of a module have their places already.
-fn is_planned(module: &Module) -> bool {
+pub fn is_planned(module: &Module) -> bool {
     module.funcs().any(|func| {
         let mut placed = false;
         for_each_expr(&func.body, &mut |expr| {

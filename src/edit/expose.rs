@@ -15,7 +15,7 @@ use irc_syntax::{Expr, ExprKind, Func, FuncKind, Name, Span, Stmt, StmtKind};
 
 use super::{flatten, keep_reached};
 use crate::check::{FuncInfo, Info, Type};
-use crate::driver::Program;
+use crate::driver::{Program, is_planned};
 
 /// A value that a function binds, or one member of a tuple that it binds.
 #[derive(Clone, PartialEq, Debug)]
@@ -171,6 +171,9 @@ pub fn expose(
     values: &[&Inner],
 ) -> Result<(Program, usize), String> {
     let refusal = |why: &str| format!("the values inside `{func}` cannot be seen: {why}");
+    if is_planned(&program.module) {
+        return Err(refusal(super::PLANNED));
+    }
     let mut program = program.clone();
     let name = Name::from(func);
     let ret = info.funcs.get(func).and_then(|info| info.ret.clone());
@@ -181,6 +184,9 @@ pub fn expose(
     };
     if func.kind != FuncKind::Graph {
         return Err(refusal("it is written in loops"));
+    }
+    if func.is_private() {
+        return Err(refusal("compiled, it is called by its module only"));
     }
     let body = flatten(std::mem::take(&mut func.body));
     let n_returns = count_returns(&body);

@@ -23,7 +23,7 @@ use super::{
     binds, bound_by, flatten, is_declaration, keep_reached, returns, set_attrs, written_type,
 };
 use crate::check::{FuncInfo, Info, Type, closest, symbols_of};
-use crate::driver::Program;
+use crate::driver::{Program, is_planned};
 use crate::opt::graph::names_of;
 use crate::shape::Dim;
 
@@ -47,6 +47,9 @@ pub fn extract(
     from: &[String],
     to: &[String],
 ) -> Result<Extracted, Diagnostic> {
+    if is_planned(&program.module) {
+        return Err(illegal(super::PLANNED.to_owned()));
+    }
     let found = program.module.find_func(func).zip(info.funcs.get(func));
     let Some((func, info)) = found else {
         return Err(illegal(format!("there is no function `{func}`")));

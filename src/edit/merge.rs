@@ -24,7 +24,7 @@ use super::rename::Renamer;
 use super::weights::{declared, num_input, rename};
 use super::{flatten, is_declaration, keep_reached, set_attrs, written_type};
 use crate::check::{FuncInfo, Info, TensorType, Type, symbols_of, type_from_expr};
-use crate::driver::{Program, set_attr};
+use crate::driver::{Program, is_planned, set_attr};
 use crate::opt::graph::names_of;
 use crate::shape::Dim;
 
@@ -52,6 +52,9 @@ pub struct Side<'a> {
 /// # Errors
 /// Weights that cannot get other names.
 pub fn merge(a: &Program, b: &Program) -> Result<Merged, Diagnostic> {
+    if is_planned(&a.module) || is_planned(&b.module) {
+        return Err(illegal(super::PLANNED.to_owned()));
+    }
     let mut notes = Vec::new();
     let mut res = a.clone();
     let mut other = b.clone();
@@ -69,6 +72,9 @@ pub fn merge(a: &Program, b: &Program) -> Result<Merged, Diagnostic> {
 /// # Errors
 /// A name that is no result or input, types that do not fit, or a function that cannot go on.
 pub fn chain(a: Side<'_>, b: Side<'_>, links: &[(String, String)]) -> Result<Merged, Diagnostic> {
+    if is_planned(&a.program.module) || is_planned(&b.program.module) {
+        return Err(illegal(super::PLANNED.to_owned()));
+    }
     let mut notes = Vec::new();
     let (mut left, mut right) = (a.program.clone(), b.program.clone());
     keep_reached(&mut left.module, &Name::from(a.func));

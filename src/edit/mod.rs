@@ -18,6 +18,10 @@ use crate::check::{Type, type_to_expr};
 use crate::opt::graph::reached;
 use crate::opt::set_func_attr;
 
+/// Why a program that came out of a build is not edited: what a call writes is no value that it binds.
+const PLANNED: &str =
+    "tensors have their places already; the program that it was made of has values";
+
 /// Takes out the functions that `name` does not need.
 fn keep_reached(module: &mut Module, name: &Name) {
     let reached = reached(module, BTreeSet::from([name.clone()]));

@@ -301,6 +301,78 @@ error[illegal-cut]: `main` has no value `g`
 ───╯
 [exit 1]
 
+# --- blocks_of_dataflow_are_taken_apart
+# => file a.ir
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")):
+        with R.dataflow():
+            # inside
+            lv = R.exp(x)
+            lv1 = R.negative(lv)
+            gv = R.add(lv1, x)
+            R.output(gv)
+        return gv
+# => run irc extract a.ir --from lv --to lv1 -o -
+@I.ir_module
+class Module:
+    @R.function
+    def main(lv: R.Tensor((2,), dtype="float32")):
+        lv1 = R.negative(lv)
+        return lv1
+# => run irc extract a.ir --from lv1 -o -
+@I.ir_module
+class Module:
+    @R.function
+    def main(lv1: R.Tensor((2,), dtype="float32"), x: R.Tensor((2,), dtype="float32")):
+        gv = R.add(lv1, x)
+        return gv
+note: `x` stays an input: it is still needed
+# => run irc run a.ir --trace-values v.jsonl --input x=[0,0]
+# => is v.jsonl
+{"dtype":"float32","inf":0,"max":1.0,"mean":1.0,"min":1.0,"name":"lv","nan":0,"shape":[2]}
+{"dtype":"float32","inf":0,"max":-1.0,"mean":-1.0,"min":-1.0,"name":"lv1","nan":0,"shape":[2]}
+{"dtype":"float32","inf":0,"max":-1.0,"mean":-1.0,"min":-1.0,"name":"gv","nan":0,"shape":[2]}
+# => run irc build a.ir
+# => run irc extract a.so --to lv -o -
+error[illegal-cut]: tensors have their places already; the program that it was made of has values
+[exit 1]
+# => run irc merge a.so a.ir -o -
+error[illegal-merge]: tensors have their places already; the program that it was made of has values
+[exit 1]
+# => run irc print a.so -o planned.ir
+# => run irc run planned.ir --sane
+error: the values inside `main` cannot be seen: tensors have their places already; the program that it was made of has values
+[exit 4]
+
+# --- private_functions_are_seen_by_the_interpreter
+# => file a.ir
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def f(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+        y = R.log(x)
+        return y
+
+    @R.function
+    def main(x: R.Tensor((2,), dtype="float32")):
+        cls = Module
+        y = cls.f(x)
+        return y
+# => run irc run a.ir --function f --sane --input x=[1,-1] --interp --message-format short
+a.ir:5:9: error[value-not-finite]: `y` is not finite: 1 NaN of 2 values
+[exit 1]
+# => run irc run a.ir --function f --sane --input x=[1,-1]
+error: the values inside `f` cannot be seen: compiled, it is called by its module only
+[exit 4]
+# => run irc run a.ir --sane --input x=[1,-1] --message-format short
+a.ir:11:9: error[value-not-finite]: `y` is not finite: 1 NaN of 2 values
+[exit 1]
+# => run irc run a.ir --function g --sane
+error: there is no function `g`; there are: f, main
+[exit 2]
+
 # --- two_modules_in_one
 # => file a.ir
 @I.ir_module
