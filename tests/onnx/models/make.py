@@ -106,6 +106,9 @@ def main():
         onnx.helper.make_node("Identity", ["m"], ["b"])], [helper.make_opsetid("", 17)])
     save("function", [node("Scale", ["x"], ["u"], domain="local"), node("Scale", ["u"], ["y"], domain="local")],
          [value("x", [2])], [value("y", None)], functions=[double], domains=["local"])
+    save("blocks", [node("DepthToSpace", ["x"], ["d"], blocksize=2),
+                    node("RoiAlign", ["d", "r", "b"], ["y"], output_height=2, output_width=2, sampling_ratio=0)],
+         [value("x", ["n", 4, 3, 3]), value("r", ["k", 4]), value("b", ["k"], INT64)], [value("y", None)])
     save("unsorted", [node("Neg", ["t"], ["y"]), node("Abs", ["x"], ["t"])], [value("x", [2])], [value("y", None)])
     save("bad_cycle", [node("Add", ["x", "q"], ["p"], "a"), node("Neg", ["p"], ["q"], "b")], [value("x", [2])], [value("q", None)])
     save("bad_undefined", [node("Add", ["x", "gost"], ["y"], "a"), node("Neg", ["x"], ["ghost"])], [value("x", [2])], [value("y", None)])
