@@ -2,8 +2,10 @@
 //!
 //!     R.shape_to_tensor(R.shape([n, 4 * m]))      →      n_dim = Shape(x, start=0, end=1)
 //!                                                        m_dim = Shape(x, start=1, end=2)
-//!                                                        product = Mul(m_dim, [4])
-//!                                                        shape = Concat(n_dim, product, axis=0)
+//!                                                        extent = Mul(m_dim, [4])
+//!                                                        shape = Concat(n_dim, extent, axis=0)
+//!
+//! An extent that some value has is read from it; what is computed is computed once.
 
 use irc_syntax::{BinaryOp, Expr, ExprKind, Name, Span, UnaryOp};
 
@@ -135,7 +137,14 @@ impl<'w> Exporter<'_, 'w> {
         let found = match (dim.as_int(), dim.as_sym()) {
             (Some(value), _) => self.numbers(&[value])?,
             (None, Some(symbol)) => self.symbol(symbol, span, frame)?,
-            (None, None) => self.arithmetic(&dim.to_expr(), span, frame)?,
+            (None, None) => match frame.extents.get(dim).cloned() {
+                Some((value, axis)) => {
+                    let axis = i64::try_from(axis).ok()?;
+                    let attrs = vec![("end", axis + 1), ("start", axis)];
+                    self.made("Shape", "extent", vec![value], attrs, frame)
+                }
+                None => self.arithmetic(&dim.to_expr(), span, frame)?,
+            },
         };
         frame.dims.insert(dim.clone(), found.clone());
         Some(found)

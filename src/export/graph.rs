@@ -59,6 +59,8 @@ pub struct Frame<'w> {
     pub symbols: BTreeMap<Name, Source>,
     /// Values by their extents, where these are not all numbers.
     pub shapes: BTreeMap<Vec<Dim>, String>,
+    /// Values that have an extent that is no symbol, and the axis.
+    pub extents: BTreeMap<Dim, (String, usize)>,
     /// Shapes that are vectors already.
     pub vectors: BTreeMap<Vec<Dim>, String>,
     /// Extents that are vectors of one element already.
@@ -77,6 +79,7 @@ impl<'w> Frame<'w> {
             values: BTreeMap::new(),
             symbols: BTreeMap::new(),
             shapes: BTreeMap::new(),
+            extents: BTreeMap::new(),
             vectors: BTreeMap::new(),
             dims: BTreeMap::new(),
             made: BTreeMap::new(),
@@ -91,6 +94,7 @@ impl<'w> Frame<'w> {
             values: self.values.clone(),
             symbols: self.symbols.clone(),
             shapes: self.shapes.clone(),
+            extents: self.extents.clone(),
             vectors: self.vectors.clone(),
             dims: self.dims.clone(),
             made: self.made.clone(),
@@ -366,6 +370,9 @@ impl<'m, 'w> Exporter<'m, 'w> {
                     .symbols
                     .entry(symbol.clone())
                     .or_insert_with(|| Source::Axis(value.to_owned(), axis));
+            } else if dim.as_int().is_none() {
+                let place = frame.extents.entry(dim.clone());
+                place.or_insert_with(|| (value.to_owned(), axis));
             }
         }
     }

@@ -72,6 +72,19 @@ pub fn has_word(path: &str, lib: &Library) -> bool {
     lib.has(&format!("{PREFIX}{path}"))
 }
 
+/// A call of an operator whose version the operator set [`OPSET`] has not, as that of the function that says it in one that
+/// it has.
+pub fn in_newer(call: &Expr, lib: &Library) -> Option<Expr> {
+    let (path, _) = call.as_call()?;
+    let says = format!("{PREFIX}{path}");
+    let is_older = is_operator_of_onnx(&path) && is_wanted(&path, call, lib, OPSET);
+    (is_older && lib.has(&says)).then(|| {
+        let mut newer = call.clone();
+        rename_call(&mut newer, &path, &says);
+        newer
+    })
+}
+
 /// Whether a call is taken apart.
 fn is_wanted(path: &str, call: &Expr, lib: &Library, opset: u32) -> bool {
     if is_operator_of_onnx(path) {

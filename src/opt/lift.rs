@@ -388,8 +388,13 @@ impl Lift<'_> {
                 let facts = facts.unwrap_or_default();
                 let born = std::mem::replace(&mut self.scope.info.facts, facts);
                 let born = &symbols(&born) - &symbols(self.scope.facts());
-                self.keep_call(stmt, &bound, expansion.ty, &born, out);
-                return;
+                match self.in_newer(target, value, &base) {
+                    Some(newer) => newer,
+                    None => {
+                        self.keep_call(stmt, &bound, expansion.ty, &born, out);
+                        return;
+                    }
+                }
             }
             Ok(mut expansion) => {
                 self.made.take(&mut expansion, &self.func);

@@ -11,19 +11,20 @@
 //!     y_d0 = T.int64()
 //!     y = R.match_cast(y_found, R.Tensor((y_d0, 3), dtype="int64"))
 //!
-//! `since` becomes the version that std has the operator from, so that texts do not differ by operator sets that mean the same.
+//! `since` becomes the version that std has the operator from, so that texts do not differ by operator sets that mean the same; an
+//! operator of a set that is not written any more is said in newer ones where `std.to_onnx.onnx.…` does so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use irc_syntax::uses::substitute;
 use irc_syntax::{Expr, Name, Stmt, StmtKind};
 
-use super::for_onnx::has_word;
+use super::for_onnx::{has_word, in_newer};
 use super::graph;
 use super::lift::Lift;
 use super::lift_ranks::operands;
 use super::normalize::is_attribute_call;
-use crate::check::expand::{Expansion, is_operator_of_onnx};
+use crate::check::expand::{Depth, Expansion, is_operator_of_onnx};
 use crate::check::prim::{Prim, Scope};
 use crate::check::{TensorType, Type, type_to_expr};
 use crate::library::since_of;
@@ -143,6 +144,22 @@ impl Lift<'_> {
         }
         out.push(stmt);
         out.append(&mut casts);
+    }
+
+    /// What a call comes to that stays one, but of a version that is not written any more.
+    pub(super) fn in_newer(
+        &mut self,
+        target: &Expr,
+        value: &Expr,
+        base: &str,
+    ) -> Option<Expansion> {
+        target.as_name()?;
+        let newer = in_newer(value, self.expander.library())?;
+        let (scope, names) = (&mut self.scope, &mut self.names);
+        let found = self
+            .expander
+            .expand(&newer, base, Depth::Onnx, scope, names);
+        found.ok()
     }
 
     /// Names the version that std has the operator of a call from.

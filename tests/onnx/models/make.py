@@ -109,6 +109,8 @@ def main():
     save("blocks", [node("DepthToSpace", ["x"], ["d"], blocksize=2),
                     node("RoiAlign", ["d", "r", "b"], ["y"], output_height=2, output_width=2, sampling_ratio=0)],
          [value("x", ["n", 4, 3, 3]), value("r", ["k", 4]), value("b", ["k"], INT64)], [value("y", None)])
+    save("older", [node("ReduceL2", ["x"], ["n"], axes=[1], keepdims=0), node("Upsample", ["x", "s"], ["y"], mode="nearest")],
+         [value("x", ["n", 2, 3])], [value("n", None), value("y", None)], [constant("s", np.float32([1, 1, 2]))], opset=9)
     save("unsorted", [node("Neg", ["t"], ["y"]), node("Abs", ["x"], ["t"])], [value("x", [2])], [value("y", None)])
     save("bad_cycle", [node("Add", ["x", "q"], ["p"], "a"), node("Neg", ["p"], ["q"], "b")], [value("x", [2])], [value("q", None)])
     save("bad_undefined", [node("Add", ["x", "gost"], ["y"], "a"), node("Neg", ["x"], ["ghost"])], [value("x", [2])], [value("y", None)])
