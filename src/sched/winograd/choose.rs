@@ -32,6 +32,9 @@ pub struct Plan {
 const BAND_BYTES: i64 = 384 * 1024;
 /// Cycles that a byte of a weight costs when it is read from beyond the second cache, by which kernels pay for their size.
 const CYCLES_A_BYTE: f64 = 0.25;
+/// Cycles that a byte more of transformed kernels has to save beside those, because it stays in memory: `F(4, 3)` has
+/// more than twice the bytes of `F(2, 3)`.
+const CYCLES_A_BYTE_KEPT: f64 = 0.25;
 /// How much better than the direct sum the method has to be.
 const MARGIN: f64 = 0.85;
 
@@ -73,8 +76,9 @@ pub fn choose(conv: &Convolution, target: Target) -> Option<Plan> {
         let transforms = vectors(conv.depth) * data_cost * plan.groups as f64
             + vectors(conv.width) * result_cost;
         let cost = products(rows * places) + start + tiles * transforms + bytes(places);
-        if cost < direct * MARGIN && best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, plan));
+        let kept = cost + places * depth * wide * 4.0 * CYCLES_A_BYTE_KEPT;
+        if cost < direct * MARGIN && best.as_ref().is_none_or(|(least, _)| kept < *least) {
+            best = Some((kept, plan));
         }
     }
     Some(best?.1)
