@@ -99,12 +99,16 @@ pub const REWRITES: &[(&Pass, OptLevel)] = &[
     (&rewrite::fuse_consecutive_slices::PASS, OptLevel::O1),
     (&rewrite::fuse_consecutive_concats::PASS, OptLevel::O1),
     (&rewrite::fuse_consecutive_reduce_unsqueeze::PASS, OptLevel::O1),
+    (&rewrite::rewrite_where::PASS, OptLevel::O1),
+    (&rewrite::reorder_permute_dims_after_concat::PASS, OptLevel::O2),
     (&rewrite::fuse_slice_squeeze_into_take::PASS, OptLevel::O2),
     (&rewrite::fuse_slices_into_split::PASS, OptLevel::O2),
     (&rewrite::eliminate_reshapes_around_elementwise::PASS, OptLevel::O2),
     (&rewrite::eliminate_transposes_around_elementwise::PASS, OptLevel::O2),
     (&rewrite::eliminate_nop_with_unit::PASS, OptLevel::O2),
     (&rewrite::eliminate_nop_monotone_argmax::PASS, OptLevel::O2),
+    (&rewrite::replace_einsum_with_matmul::PASS, OptLevel::O2),
+    (&rewrite::fuse_cast_mul_into_dequantize::PASS, OptLevel::O2),
     (&rewrite::fuse_gelu::PASS, OptLevel::O2),
     (&rewrite::fuse_hard_swish::PASS, OptLevel::O2),
     (&rewrite::fuse_silu::PASS, OptLevel::O2),
@@ -121,6 +125,8 @@ pub const REWRITES: &[(&Pass, OptLevel)] = &[
     (&rewrite::fuse_mul_into_gemm::PASS, OptLevel::O2),
     (&rewrite::combine_parallel_matmul::PASS, OptLevel::O2),
     (&rewrite::fuse_matmul_add_bias_into_gemm::PASS, OptLevel::O2),
+    (&rewrite::adjust_matmul_order::PASS, OptLevel::O3),
+    (&rewrite::fast_math::PASS, OptLevel::O3),
     (&opt::dead_code::PASS, OptLevel::O1),
 ];
 
@@ -129,6 +135,10 @@ const OTHERS: &[&Pass] = &[
     &opt::bind_symbols::PASS,
     &opt::for_tvm::PASS,
     &opt::for_onnx::PASS,
+    &rewrite::to_mixed_precision::PASS,
+    &rewrite::reorder_take_after_matmul::PASS,
+    &rewrite::expand_matmul_of_sum::PASS,
+    &rewrite::adjust_add::PASS,
 ];
 
 /// Names that other tools have for passes of this one.

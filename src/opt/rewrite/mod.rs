@@ -6,6 +6,8 @@
 //! comments move to the next statement, a value of a branch stays bound, weights that others read stay as they are.
 //! Rules want normal form, and see operators of `R` and of ONNX as they were written.
 
+pub mod adjust_add;
+pub mod adjust_matmul_order;
 pub mod combine_parallel_matmul;
 pub mod convolution;
 pub mod eliminate_consecutive_idempotent_ops;
@@ -24,10 +26,13 @@ pub mod eliminate_nop_with_unit;
 pub mod eliminate_reshapes_around_elementwise;
 pub mod eliminate_transposes_around_elementwise;
 pub mod eliminate_zero_initial_state;
+pub mod expand_matmul_of_sum;
 pub mod factors;
+pub mod fast_math;
 pub mod fuse_add_bias_into_conv;
 pub mod fuse_bn_into_conv;
 pub mod fuse_bn_into_gemm;
+pub mod fuse_cast_mul_into_dequantize;
 pub mod fuse_consecutive_concats;
 pub mod fuse_consecutive_constants;
 pub mod fuse_consecutive_log_softmax;
@@ -51,6 +56,11 @@ pub mod fuse_view_into_fill;
 pub mod operator;
 pub mod product;
 pub mod region;
+pub mod reorder_permute_dims_after_concat;
+pub mod reorder_take_after_matmul;
+pub mod replace_einsum_with_matmul;
+pub mod rewrite_where;
+pub mod to_mixed_precision;
 pub mod view;
 
 use std::cell::RefCell;
