@@ -1,7 +1,7 @@
 //! Recognizes the arithmetic that makes floats of quantized weights.
 //!
 //!     f = R.astype(q, "float32")                            (q is int8 [k, n], s is [1, n])
-//!     w = R.multiply(f, s)            →      w = R.dequantize(q, s1, R.const(0, "int8"), axis=1, out_dtype="float32")      (s1 is [n])
+//!     w = R.multiply(f, s)            →      w = R.dequantize(q, s1, zeros, axis=1, out_dtype="float32")      (s1 and zeros are [n])
 //!
 //! Refused where the scale has numbers along several axes, and where the floats are read elsewhere too.
 
@@ -10,6 +10,7 @@ use irc_syntax::{DType, Expr};
 use super::{Binding, Rewrite, Site, pass};
 use crate::check::prim::{Binary, Prim};
 use crate::opt::Pass;
+use crate::tensor::Tensor;
 
 /// The pass.
 pub const PASS: Pass = pass!(
@@ -48,12 +49,14 @@ fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
         [axis] => (axis + missing, vec![shape[*axis]]),
         _ => return site.refuse(binding, "the scale has numbers along several axes"),
     };
+    let dtype = site.dtype(&q)?;
+    let zeros = Tensor::zeros(dtype, flat.clone())?;
     let numbers = match shape == flat {
         true => scale.clone(),
         false => site.revise(scale, site.constant(scale)?.reshaped(flat)?),
     };
-    let dtype = site.dtype(&q)?;
-    let zero = Expr::call("R.const", [Expr::int(0), Expr::str(dtype.name())]);
+    // ONNX wants a zero for each scale.
+    let zero = site.keep(&format!("{}_zero", binding.name), zeros);
     let call = Expr::call("R.dequantize", [q, numbers, zero])
         .with("axis", Expr::int(axis as i128))
         .with("out_dtype", Expr::str("float32"));

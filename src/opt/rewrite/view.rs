@@ -1,5 +1,7 @@
 //! Operators that move elements and compute nothing: reshapes, permutations and slices, read and written.
 
+use std::collections::BTreeMap;
+
 use irc_syntax::Expr;
 
 use super::Site;
@@ -60,34 +62,46 @@ pub fn permutation(site: &Site, value: &Expr) -> Option<(Expr, Vec<usize>)> {
     Some((x.clone(), axes))
 }
 
-/// A slice with steps of 1.
+/// A slice with known steps.
 pub struct Slice {
     /// What is sliced.
     pub x: Expr,
     /// The axes that are cut, counted from the front, each with its begin and its end as written.
     pub cuts: Vec<(usize, Dim, Dim)>,
+    /// The steps of the axes that are not taken one by one.
+    pub steps: BTreeMap<usize, i64>,
 }
 
 impl Slice {
-    /// Reads one.
+    /// Reads one with steps of 1.
     pub fn read(site: &Site, value: &Expr) -> Option<Self> {
+        Self::read_any(site, value).filter(|slice| slice.steps.is_empty())
+    }
+
+    /// Reads one.
+    pub fn read_any(site: &Site, value: &Expr) -> Option<Self> {
         let call = site.prim(value)?;
         if call.prim != Prim::StridedSlice || call.bool("assume_inbound") {
             return None;
         }
         let x = call.operand("x")?;
         let axes = from_front(call.ints("axes"), site.shape(x)?.len())?;
-        let unit = |step: &Dim| step.as_int() == Some(1);
         let (begin, end) = (call.opt_dims("begin")?, call.opt_dims("end")?);
-        let plain = call.opt_dims("strides").unwrap_or(&[]).iter().all(unit);
-        if !plain || begin.len() != axes.len() || end.len() != axes.len() {
+        let strides: Option<Vec<i64>> = match call.opt_dims("strides") {
+            Some(strides) => strides.iter().map(Dim::as_int).collect(),
+            None => Some(vec![1; axes.len()]),
+        };
+        let strides = strides?;
+        if [begin.len(), end.len(), strides.len()] != [axes.len(); 3] {
             return None;
         }
+        let steps = axes.iter().copied().zip(strides);
         let bounds = begin.iter().cloned().zip(end.iter().cloned());
-        let cuts = axes.into_iter().zip(bounds);
+        let cuts = axes.iter().copied().zip(bounds);
         Some(Self {
             x: x.clone(),
             cuts: cuts.map(|(axis, (lo, hi))| (axis, lo, hi)).collect(),
+            steps: steps.filter(|(_, step)| *step != 1).collect(),
         })
     }
 
@@ -99,7 +113,10 @@ impl Slice {
             .with("axes", bounds(&|cut| Expr::int(cut.0 as i128)))
             .with("begin", bounds(&|cut| cut.1.to_expr()))
             .with("end", bounds(&|cut| cut.2.to_expr()))
-            .with("strides", bounds(&|_| Expr::int(1)))
+            .with(
+                "strides",
+                bounds(&|cut| Expr::int(self.steps.get(&cut.0).copied().unwrap_or(1))),
+            )
     }
 
     /// The one axis that is cut, where it begins and where it ends, if all of that is known.
