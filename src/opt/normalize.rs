@@ -149,8 +149,12 @@ impl Normalizer<'_> {
                 out.push(stmt);
             }
             StmtKind::Return(Some(mut value)) => {
+                let wanted = result_names(&value);
                 substitute(&mut value, &self.renames);
-                let value = self.atom_or_tuple(value, out);
+                let mut value = self.atom_or_tuple(value, out);
+                if keep.is_none() {
+                    self.keep_result_names(&wanted, &mut value, out);
+                }
                 stmt.kind = StmtKind::Return(Some(value));
                 out.push(stmt);
             }
@@ -188,6 +192,50 @@ impl Normalizer<'_> {
             _ => {
                 substitute_stmt(&mut stmt, &self.renames);
                 out.push(stmt);
+            }
+        }
+    }
+
+    /// `y = x` before `return y`: what x was bound to is bound to y, since the names of results are those of the interface.
+    fn keep_result_names(&self, wanted: &[Option<Name>], value: &mut Expr, out: &mut [Stmt]) {
+        let found = result_names(value);
+        let is_param = |name: &Name| self.info.params.iter().any(|(param, _)| param == name);
+        let binds = |stmt: &Stmt, wanted: &Name| match &stmt.kind {
+            StmtKind::Assign { target, value, .. } => {
+                bound_names(target).contains(wanted) && !value.is_call_of("T.int64")
+            }
+            _ => false,
+        };
+        let mut map = BTreeMap::new();
+        for (new, old) in wanted.iter().zip(&found) {
+            let (Some(new), Some(old)) = (new, old) else {
+                continue;
+            };
+            if new == old {
+                continue;
+            }
+            let n_bound = out.iter().filter(|stmt| binds(stmt, old)).count();
+            let n_returned = found
+                .iter()
+                .filter(|other| other.as_ref() == Some(old))
+                .count();
+            let is_taken = is_param(new) || binds_any(out, new);
+            let is_free = n_bound == 1
+                && n_returned == 1
+                && !wanted.contains(&Some(old.clone()))
+                && !is_taken;
+            if is_free {
+                map.insert(old.clone(), Expr::name(new));
+            }
+        }
+        if map.is_empty() {
+            return;
+        }
+        substitute(value, &map);
+        for stmt in out {
+            substitute_stmt(stmt, &map);
+            if let StmtKind::Assign { target, .. } = &mut stmt.kind {
+                substitute(target, &map);
             }
         }
     }
@@ -468,6 +516,23 @@ fn is_number(value: &Expr) -> bool {
         } => is_number(value),
         _ => false,
     }
+}
+
+/// The names that a returned value has, each where it has one.
+fn result_names(value: &Expr) -> Vec<Option<Name>> {
+    match &value.kind {
+        ExprKind::Tuple { items, .. } => items.iter().map(|item| item.as_name().cloned()).collect(),
+        _ => vec![value.as_name().cloned()],
+    }
+}
+
+/// Whether a statement of a block, or of one inside it, binds a name.
+fn binds_any(stmts: &[Stmt], name: &Name) -> bool {
+    stmts.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Assign { target, .. } => bound_names(target).contains(name),
+        StmtKind::If { then, orelse, .. } => binds_any(then, name) || binds_any(orelse, name),
+        _ => false,
+    })
 }
 
 fn is_alias(value: &Expr) -> bool {
