@@ -3,8 +3,6 @@
 //! A block has a header of 64 bytes: the next block of the call, its bytes and its mark (see `object`), or the capacity
 //! of a workspace. A workspace is
 //! taken from, and put back into, a row of spare ones by single exchanges, so any number of calls may run at once.
-//! A large workspace begins at a multiple of [`HUGE`], and the system is asked to back it by pages of that size: a few faults
-//! instead of one for each 4 KiB when it is first written, and fewer misses of the table of pages in every call after.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -25,11 +23,6 @@ pub const BYTES: i32 = 8;
 pub const MARK: i32 = 16;
 /// The bit of a mark that no loop takes away.
 pub const KEPT: i64 = 2;
-
-/// Bytes of a huge page.
-const HUGE: i64 = 2 << 20;
-/// `MADV_HUGEPAGE`
-const ADVICE: i32 = 14;
 
 /// Defines the functions of this file.
 pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
@@ -136,27 +129,8 @@ fn emit_workspace(f: &mut Emit<'_>) {
             );
         });
     });
-    let large = f.cmp_int(IntCC::SignedGreaterThanOrEqual, bytes, 2 * HUGE);
-    let possible = f.cmp_int(IntCC::SignedLessThanOrEqual, bytes, MAX_BYTES);
-    let is_huge = f.both(large, possible);
-    f.if_(is_huge, |f| {
-        let rounded = f.offset(bytes, HEADER + 63);
-        let (rounded, align) = (f.and(rounded, -64), f.int(HUGE));
-        let block = f.call_i64("aligned_alloc", &[align, rounded]);
-        f.set(found, block);
-        let some = f.is_set(block);
-        f.if_(some, |f| {
-            // Advice that the system does not take changes nothing.
-            let (pages, advice) = (f.and(rounded, -HUGE), f.int32(ADVICE));
-            f.call_i32("madvise", &[block, pages, advice]);
-        });
-    });
-    let block = f.get(found);
-    let none = f.is_zero(block);
-    f.if_(none, |f| {
-        let block = f.call_i64("irc_block", &[bytes]);
-        f.set(found, block);
-    });
+    let block = f.call_i64("irc_block", &[bytes]);
+    f.set(found, block);
     let block = f.get(found);
     let missing = f.is_zero(block);
     f.if_(missing, |f| f.ret(&[block]));
