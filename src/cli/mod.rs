@@ -29,6 +29,7 @@ mod profile;
 pub mod report;
 pub mod run;
 pub mod save;
+mod schedule;
 mod temporary;
 pub mod tune;
 pub mod weights;
@@ -78,6 +79,8 @@ enum Verb {
     Import(import::Args),
     /// Turn a program into an ONNX file
     Export(export::Args),
+    /// Apply schedule primitives to the loops of a program
+    Schedule(schedule::Args),
     /// Write texts in the canonical form
     Fmt(fmt::Args),
     /// Report what is wrong with texts
@@ -148,6 +151,7 @@ fn run(cli: Cli) -> Exit {
         Verb::Print(args) => print::run(args, &mut session),
         Verb::Import(args) => import::run(args, &mut session),
         Verb::Export(args) => export::run(args, &mut session),
+        Verb::Schedule(args) => schedule::run(args, &mut session),
         Verb::Info(args) => info::run(args, &mut session),
         Verb::Opt(args) => opt::run(args, &mut session),
         Verb::Build(args) => build::run(args, &mut session),

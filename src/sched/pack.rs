@@ -16,6 +16,7 @@ use irc_syntax::{Expr, ExprKind, Func, FuncKind, Module, Name, Param, Visit, Vis
 use super::Target;
 use super::auto::schedule_func;
 use super::build::ceil_div;
+use super::by_hand::SCHEDULED;
 use super::nest::buffers_of;
 use super::packing::Packing;
 use super::panels::pack;
@@ -72,6 +73,9 @@ fn schedule(
         .funcs_mut()
         .filter(|func| func.kind == FuncKind::Loops)
     {
+        if func.attr(SCHEDULED).is_some() {
+            continue;
+        }
         let before = func.body.clone();
         let packable = constant.params.get(&func.name).cloned().unwrap_or_default();
         let buffers = buffers_of(func);

@@ -254,6 +254,22 @@ pub const EXPLANATIONS: &[(&str, &str)] = &[
          report it with the text.",
     ),
     (
+        "schedule-block",
+        "No block of the program, or no loop around it, has the name that a schedule primitive gives; \
+         blocks are named as in `irc build --emit loops`, with the function's name in front where several \
+         have one.",
+    ),
+    (
+        "schedule-primitive",
+        "`irc schedule --apply` takes calls of primitives: `split(block, loop, 8)`, `tile`, `reorder`, \
+         `fuse`, `vectorize`, `unroll`, `parallel`.",
+    ),
+    (
+        "schedule-refused",
+        "A schedule primitive would change what the loops compute, or its conditions are not known to \
+         hold: the message says which, and the loop is shown in the program as it is printed.",
+    ),
+    (
         "second-module",
         "A file holds one class, which is the module. Other functions belong into it, or into \
          a file of their own.",
