@@ -17,6 +17,7 @@ use irc_syntax::{
     Arg, BinaryOp, DType, Expr, ExprKind, Func, FuncKind, Module, Name, Stmt, StmtKind, UnaryOp,
 };
 
+use super::rewrite::rename_targets;
 use super::{Changed, Pass, PassCx};
 use crate::check::prim::{Prim, binary_prim, unary_prim};
 use crate::check::stage::Level;
@@ -200,11 +201,11 @@ impl Normalizer<'_> {
     fn keep_result_names(&self, wanted: &[Option<Name>], value: &mut Expr, out: &mut [Stmt]) {
         let found = result_names(value);
         let is_param = |name: &Name| self.info.params.iter().any(|(param, _)| param == name);
-        let binds = |stmt: &Stmt, wanted: &Name| match &stmt.kind {
-            StmtKind::Assign { target, value, .. } => {
-                bound_names(target).contains(wanted) && !value.is_call_of("T.int64")
-            }
-            _ => false,
+        // A symbol is no value. The value of an `if` is bound in its branches.
+        let binds = |stmt: &Stmt, wanted: &Name| {
+            let is_symbol = matches!(&stmt.kind, StmtKind::Assign { value, .. }
+                if value.is_call_of("T.int64"));
+            !is_symbol && binds_any(std::slice::from_ref(stmt), wanted)
         };
         let mut map = BTreeMap::new();
         for (new, old) in wanted.iter().zip(&found) {
@@ -234,9 +235,7 @@ impl Normalizer<'_> {
         substitute(value, &map);
         for stmt in out {
             substitute_stmt(stmt, &map);
-            if let StmtKind::Assign { target, .. } = &mut stmt.kind {
-                substitute(target, &map);
-            }
+            rename_targets(stmt, &map);
         }
     }
 

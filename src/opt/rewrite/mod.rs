@@ -708,7 +708,8 @@ fn readers_of(stmts: &[Stmt]) -> BTreeMap<Name, Vec<Expr>> {
     readers
 }
 
-fn rename_targets(stmt: &mut Stmt, map: &BTreeMap<Name, Expr>) {
+/// Gives what a statement binds, and what those inside it bind, other names.
+pub(super) fn rename_targets(stmt: &mut Stmt, map: &BTreeMap<Name, Expr>) {
     match &mut stmt.kind {
         StmtKind::Assign { target, .. } => substitute(target, map),
         StmtKind::If { then, orelse, .. } => {
