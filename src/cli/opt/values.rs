@@ -4,7 +4,7 @@
 //! leave every bit; others may round differently. Where answers differ, the pass is run again with less and less fuel,
 //! until the one rewrite is found that makes the difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Exit;
 use crate::check::{Info, Type, check};
@@ -14,6 +14,7 @@ use crate::driver::{OptLevel, Program, REWRITES};
 use crate::interp::{Value, run_func};
 use crate::library::Library;
 use crate::opt::log::Log;
+use crate::opt::specialize::symbols_of;
 use crate::opt::{Outcome, PassCx, Step, run_steps};
 use crate::shape::Dim;
 use crate::syntax::{DType, Diagnostic, Module, Name};
@@ -21,7 +22,7 @@ use crate::target::Target;
 use crate::tensor::{Tensor, Weights, count};
 
 /// Sizes that are tried for all symbols, until the program takes one.
-const SIZES: [i64; 10] = [3, 2, 1, 8, 16, 32, 64, 128, 224, 320];
+const SIZES: [i64; 10] = [2, 3, 1, 8, 16, 32, 64, 128, 224, 320];
 
 /// Inputs by function and name.
 type Inputs = BTreeMap<Name, BTreeMap<Name, Value>>;
@@ -47,8 +48,14 @@ impl<'a> Values<'a> {
     pub fn new(program: &Program, lib: &'a Library, seed: u64) -> Result<Self, Failure> {
         let (info, _) = check(&program.module, lib);
         let mut last = String::new();
-        for size in SIZES {
-            let tried = make_inputs(&program.module, &info, size, seed).and_then(|inputs| {
+        let symbols: BTreeSet<Name> = program.module.funcs().flat_map(symbols_of).collect();
+        // All alike, and then each in turn twice as large, as a total is that others are parts of.
+        let tries = SIZES.iter().flat_map(|size| {
+            let double = symbols.iter().map(move |symbol| (*size, Some(symbol)));
+            std::iter::once((*size, None)).chain(double)
+        });
+        for sizes in tries {
+            let tried = make_inputs(&program.module, &info, sizes, seed).and_then(|inputs| {
                 let answers = interpret(&program.module, &program.weights, lib, &inputs)?;
                 Ok((inputs, answers))
             });
@@ -229,8 +236,14 @@ fn flatten(value: &Value, out: &mut Vec<Tensor>) -> Result<(), String> {
     Ok(())
 }
 
-/// Inputs of all public functions, every symbol being `size`, or what is nearest to it among what it may be.
-fn make_inputs(module: &Module, info: &Info, size: i64, seed: u64) -> Result<Inputs, String> {
+/// Inputs of all public functions, every symbol being of one size, one perhaps of twice that, or what is nearest
+/// to it among what it may be.
+fn make_inputs(
+    module: &Module,
+    info: &Info,
+    (size, double): (i64, Option<&Name>),
+    seed: u64,
+) -> Result<Inputs, String> {
     let mut inputs = Inputs::new();
     for func in module.funcs().filter(|func| !func.is_private()) {
         let Some(info) = info.funcs.get(&func.name) else {
@@ -238,10 +251,13 @@ fn make_inputs(module: &Module, info: &Info, size: i64, seed: u64) -> Result<Inp
         };
         let sizes = |name: &Name| {
             let facts = info.facts.get(name);
-            let size = size
-                .max(facts.min.unwrap_or(0))
-                .min(facts.max.unwrap_or(i64::MAX));
-            Some(size)
+            let size = if double == Some(name) { 2 * size } else { size };
+            let multiple = facts.multiple_of.max(1);
+            let size = (size + multiple - 1) / multiple * multiple;
+            Some(
+                size.max(facts.min.unwrap_or(0))
+                    .min(facts.max.unwrap_or(i64::MAX)),
+            )
         };
         let mut numbers = Numbers(seed.wrapping_mul(2).wrapping_add(1));
         let mut given = BTreeMap::new();
