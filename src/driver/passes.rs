@@ -80,6 +80,7 @@ pub enum OptLevel {
 #[rustfmt::skip]
 pub const REWRITES: &[(&Pass, OptLevel)] = &[
     (&opt::fold_constants::PASS, OptLevel::O1),
+    (&rewrite::eliminate_if_with_const_cond::PASS, OptLevel::O1),
     (&opt::common_subexpr::PASS, OptLevel::O1),
     (&rewrite::eliminate_duplicate_initializer::PASS, OptLevel::O1),
     (&rewrite::eliminate_nop_cast::PASS, OptLevel::O1),
@@ -119,6 +120,8 @@ pub const REWRITES: &[(&Pass, OptLevel)] = &[
     (&rewrite::fuse_pad_into_pool::PASS, OptLevel::O2),
     (&rewrite::fuse_bn_into_conv::PASS, OptLevel::O2),
     (&rewrite::fuse_add_bias_into_conv::PASS, OptLevel::O2),
+    (&rewrite::fuse_bn_into_conv_transpose::PASS, OptLevel::O2),
+    (&rewrite::fuse_add_bias_into_conv_transpose::PASS, OptLevel::O2),
     (&rewrite::fuse_mul_into_conv::PASS, OptLevel::O2),
     (&rewrite::fuse_transpose_into_gemm::PASS, OptLevel::O2),
     (&rewrite::fuse_bn_into_gemm::PASS, OptLevel::O2),
@@ -135,6 +138,7 @@ const OTHERS: &[&Pass] = &[
     &opt::bind_symbols::PASS,
     &opt::for_tvm::PASS,
     &opt::for_onnx::PASS,
+    &rewrite::remove_unused_parameters::PASS,
     &rewrite::to_mixed_precision::PASS,
     &rewrite::reorder_take_after_matmul::PASS,
     &rewrite::expand_matmul_of_sum::PASS,
@@ -143,6 +147,8 @@ const OTHERS: &[&Pass] = &[
 
 /// Names that other tools have for passes of this one.
 pub const ALIASES: &[(&str, &[&str])] = &[
+    ("bind_symbols", &["bind_symbolic_vars"]),
+    ("channels_last", &["convert_layout"]),
     ("combine_parallel_matmul", &["fuse_qkv"]),
     (
         "common_subexpr",
@@ -162,6 +168,7 @@ pub const ALIASES: &[(&str, &[&str])] = &[
         "fold_constants",
         &["constant_folding", "extract_constant_to_initializer"],
     ),
+    ("fuse", &["fuse_ops"]),
     ("fuse_bn_into_conv", &["fold_batchnorm_to_conv2d"]),
     (
         "fuse_consecutive_reshapes",

@@ -107,24 +107,28 @@ impl Convolution {
         site.shape(&self.w)?.first()?.as_int()
     }
 
-    /// The numbers that are an operand beside `value`, the result, has for each channel, [M].
+    /// The numbers that an operand beside `value`, the result, has for each channel, [M].
     pub fn by_channel(&self, site: &Site, value: &Expr, added: &Expr) -> Option<Vec<f64>> {
         let m = usize::try_from(self.n_channels(site)?).ok()?;
-        let shape = site.shape(value)?;
-        let dims = site.shape(added)?;
-        // Aligned at the end: the channels are all that may be more than one.
-        let is_plain = |(at, dim): (usize, &Dim)| {
-            let extent = dim.as_int();
-            extent == Some(1)
-                || (dims.len() - at == shape.len() - 1 && extent == i64::try_from(m).ok())
-        };
-        if dims.len() > shape.len() || !dims.iter().enumerate().all(is_plain) {
-            return None;
-        }
-        let numbers = site.numbers(added)?;
-        match numbers.as_slice() {
-            [one] => Some(vec![*one; m]),
-            many => (many.len() == m).then(|| many.to_vec()),
-        }
+        by_channel(site, m, value, added)
+    }
+}
+
+/// The numbers that an operand beside `value` has for each of its `m` channels, which are its second axis.
+pub fn by_channel(site: &Site, m: usize, value: &Expr, added: &Expr) -> Option<Vec<f64>> {
+    let shape = site.shape(value)?;
+    let dims = site.shape(added)?;
+    // Aligned at the end: the channels are all that may be more than one.
+    let is_plain = |(at, dim): (usize, &Dim)| {
+        let extent = dim.as_int();
+        extent == Some(1) || (dims.len() - at == shape.len() - 1 && extent == i64::try_from(m).ok())
+    };
+    if dims.len() > shape.len() || !dims.iter().enumerate().all(is_plain) {
+        return None;
+    }
+    let numbers = site.numbers(added)?;
+    match numbers.as_slice() {
+        [one] => Some(vec![*one; m]),
+        many => (many.len() == m).then(|| many.to_vec()),
     }
 }
