@@ -267,14 +267,15 @@ error[pass-argument]: `n=two` of `bind_symbols` is not of the form `name=4`
 # => run irc opt net.ir -p bind_symbols(n=2
 error[pass-argument]: the arguments of `bind_symbols` have no `)`
 [exit 2]
-# => run irc opt net.ir --dump steps --trace trace.json -o out.ir
-# => is steps/03-common_subexpr.ir
+# => run irc opt net.ir -p normalize,common_subexpr --dump steps --trace trace.json -o out.ir
+# => is steps/02-common_subexpr.ir
 @R.function
 def main(x: R.Tensor(("n", 1, 4, 4), dtype="float32")):
     n = T.int64()
     # The first layer.
     a = R.nn.conv2d(x, R.const([[[[0.5]]]], "float32"))
     b = R.add(a, R.const([[[2.0]]], "float32"))
+    d = R.add(R.const(1.0, "float32"), R.const(2.0, "float32"))
     y_1 = R.add(b, b)
-    y = R.multiply(y_1, R.const(3.0, "float32"))
+    y = R.multiply(y_1, d)
     return y
