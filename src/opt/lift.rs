@@ -363,6 +363,14 @@ impl Lift<'_> {
     pub(super) fn expand(&mut self, stmt: Stmt, target: &Expr, value: &Expr, out: &mut Vec<Stmt>) {
         let bound = bound_names(target);
         let base = bound.first().map_or("lv", |name| name.as_str()).to_owned();
+        // What follows from a fault is none of its own.
+        let is_faulty = |name: &&Name| self.scope.var(name) == Some(&Type::Error);
+        if !self.diags.is_empty() && operands(value).iter().any(is_faulty) {
+            for name in bound {
+                self.scope.define(&name, Type::Error);
+            }
+            return;
+        }
         let facts = match self.lifted {
             Lifted::Plain => Some(self.scope.info.facts.clone()),
             Lifted::Every => None,

@@ -117,6 +117,8 @@ def main():
     save("bad_output", [node("Neg", ["x"], ["y"])], [value("x", [2])], [value("renamed", None)])
     save("bad_opset", [node("Neg", ["x"], ["y"])], [value("x", [2])], [value("y", None)], opset=0)
     save("bad_axis", [node("Softmax", ["x"], ["y"], "soft", axis=7)], [value("x", [2, 3])], [value("y", None)])
+    save("bad_extents", [node("Add", ["x", "z"], ["t"], "a"), node("Relu", ["t"], ["u"]), node("Gemm", ["u", "u"], ["y"])],
+         [value("x", [2, 3]), value("z", [4, 3])], [value("y", None)])
     save("bad_operators", [node("Fused", ["x"], ["t"], "f", domain="com.example"), node("Blur", ["t"], ["u"], "g"), node("Blur", ["u"], ["y"], "h")],
          [value("x", [2])], [value("y", None)], domains=["com.example"])
     short = constant("w", np.float32([1, 2, 3, 4]))
