@@ -6,10 +6,11 @@
 //! Refused where the sum is no constant with one number a channel, where it widens the result, and where the convolution
 //! is read elsewhere too.
 
-use super::convolution::by_channel;
+use irc_syntax::Expr;
+
+use super::fuse_add_bias_into_conv::{sum_by_channel, with_sums};
 use super::transposed::Transposed;
-use super::{Binding, Rewrite, Site, pass, round};
-use crate::check::prim::{Binary, Prim};
+use super::{Binding, Rewrite, Site, pass};
 use crate::opt::Pass;
 
 /// The pass.
@@ -19,39 +20,10 @@ pub const PASS: Pass = pass!(
 );
 
 fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
-    let call = site.prim(binding.value)?;
-    if call.prim != Prim::Binary(Binary::Add) {
-        return None;
-    }
-    let (a, b) = (call.operand("a")?, call.operand("b")?);
-    let (conv, value, added) = [(a, b), (b, a)]
-        .into_iter()
-        .find_map(|(x, other)| Some((Transposed::read(site, site.def(x)?)?, x, other)))?;
-    // A residual is no look-alike.
-    if site
-        .shape(added)
-        .is_none_or(|dims| Some(dims) == site.shape(value))
-    {
-        return None;
-    }
-    if site.uses(value) != 1 {
-        return site.refuse(binding, "the convolution is read elsewhere too");
-    }
-    let n = conv.n_channels(site)?;
-    let Some(mut sums) = by_channel(site, n, value, added) else {
-        let why = "what is added is no constant with one number a channel";
-        return site.refuse(binding, why);
-    };
-    let Some(old) = conv.bias_numbers(site, n) else {
-        return site.refuse(binding, "the convolution has a bias that is no constant");
-    };
-    sums.iter_mut().zip(old).for_each(|(sum, old)| *sum += old);
-    let sums = round(vec![n], &sums, site.dtype(&conv.w)?)?;
-    let bias = match &conv.bias {
-        Some(old) => site.revise(old, sums),
-        None => site.keep(&format!("{}_bias", binding.name), sums),
-    };
-    let mut fused = conv;
-    fused.bias = Some(bias);
-    Some(Rewrite::Value(fused.write(site)?))
+    let read = |value: &Expr| Transposed::read(site, value);
+    let n_channels = |conv: &Transposed| conv.n_channels(site);
+    let (mut conv, sums) = sum_by_channel(site, binding, &read, &n_channels)?;
+    let dtype = site.dtype(&conv.w)?;
+    conv.bias = Some(with_sums(site, binding, conv.bias.as_ref(), sums, dtype)?);
+    Some(Rewrite::Value(conv.write(site)?))
 }
