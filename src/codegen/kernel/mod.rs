@@ -7,6 +7,7 @@
 pub mod affine;
 mod lower;
 pub mod math;
+mod unused;
 pub mod vir;
 pub mod vir_text;
 

@@ -242,6 +242,62 @@ def f(A: T.Buffer((n,), "int16"), B: T.Buffer((n,), "uint8"), S: T.Buffer((1,), 
 }
 
 #[test]
+fn bytes_between_scales_are_those_of_the_text() {
+    const TEXT: &str = r#"
+@T.prim_func
+def f(X: T.Buffer((n,), "float32"), U: T.Buffer((n,), "float32"), I: T.Buffer((n,), "float32"), W: T.Buffer((n,), "int16"), n: T.int64):
+    with T.sblock("row"):
+        T.sblock_attr({"irc.kernel": True})
+        for jo in range((n + 15) // 16):
+            for vi in T.vectorized(16):
+                if jo * 16 + vi < n:
+                    r: T.let[T.float32] = T.nearbyint(X[jo * 16 + vi])
+                    u: T.let[T.float32] = T.min(T.max(r, T.float32(0)), T.float32(255))
+                    i: T.let[T.float32] = T.min(T.max(r, T.float32(-128)), T.float32(127))
+                    U[jo * 16 + vi] = T.Cast("float32", T.Cast("uint8", u))
+                    I[jo * 16 + vi] = T.Cast("float32", T.Cast("int32", T.Cast("int8", i)) - T.int32(5))
+                    W[jo * 16 + vi] = T.Cast("int16", T.Cast("int32", T.Cast("uint8", u)) - T.int32(114))
+"#;
+    let special = [
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        -0.0,
+        0.0,
+        -0.4,
+        0.5,
+        1.5,
+        254.5,
+        255.5,
+        300.0,
+        -7.6,
+        -129.0,
+        3e9,
+        -3e9,
+        1e30,
+    ];
+    let x: Vec<f32> = special.iter().cycle().take(37).copied().collect();
+    let n = x.len();
+    let data = Data::default()
+        .floats("X", &x)
+        .floats("U", &vec![7.0; n])
+        .floats("I", &vec![7.0; n])
+        .bytes("W", &vec![1; 2 * n])
+        .int("n", n as i64);
+    let data = run(TEXT, data);
+    // As in the text: a cast of NaN gives 0, one of a float never minus zero.
+    let unsigned = |x: f32| x.round_ties_even().clamp(0.0, 255.0) as u8;
+    let signed = |x: f32| x.round_ties_even().clamp(-128.0, 127.0) as i8;
+    let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    let want: Vec<f32> = x.iter().map(|&x| f32::from(unsigned(x))).collect();
+    assert_eq!(bits(&data.get("U")), bits(&want));
+    let want: Vec<f32> = x.iter().map(|&x| f32::from(signed(x)) - 5.0).collect();
+    assert_eq!(bits(&data.get("I")), bits(&want));
+    let want: Vec<i16> = x.iter().map(|&x| i16::from(unsigned(x)) - 114).collect();
+    assert_eq!(data.raw("W"), raw16(&want));
+}
+
+#[test]
 fn pairs_speed_is_printed() {
     const TEXT: &str = r#"
 @T.prim_func

@@ -370,7 +370,10 @@ impl Lower<'_> {
                 let zero = self.b.i32(0);
                 Val::Mask(self.b.cmp(CmpOp::Ne, reg, zero))
             }
-            dtype => Val::Narrow(reg, dtype),
+            dtype => {
+                self.note_dtype(reg, dtype);
+                Val::Narrow(reg, dtype)
+            }
         })
     }
 

@@ -106,8 +106,10 @@ impl Lower<'_> {
     fn cast(&mut self, dtype: DType, value: Val) -> Option<Val> {
         match (dtype, value) {
             (DType::F32, Val::F32(reg) | Val::Half(reg)) => Some(Val::F32(reg)),
-            (DType::F32, Val::I32(reg) | Val::Narrow(reg, _)) => {
-                Some(Val::F32(self.b.un(UnOp::ToFloat, reg)))
+            (DType::F32, Val::I32(reg)) => Some(Val::F32(self.as_float(reg))),
+            (DType::F32, Val::Narrow(reg, from)) => {
+                self.note_dtype(reg, from);
+                Some(Val::F32(self.as_float(reg)))
             }
             (DType::F32, Val::Int(poly)) => {
                 let lanes = self.lanes_of(&poly)?;
@@ -121,19 +123,16 @@ impl Lower<'_> {
                 };
                 Some(Val::Half(self.b.un(UnOp::RoundHalf, reg)))
             }
-            (DType::I32, Val::I32(reg) | Val::Narrow(reg, _)) => Some(Val::I32(reg)),
+            (DType::I32, Val::I32(reg)) => Some(Val::I32(reg)),
+            (DType::I32, Val::Narrow(reg, from)) => {
+                self.note_dtype(reg, from);
+                Some(Val::I32(reg))
+            }
             (DType::I32, Val::F32(reg)) => Some(Val::I32(self.b.un(UnOp::ToInt, reg))),
             (DType::I32 | DType::I64, Val::Int(poly)) => Some(Val::Int(poly)),
             (DType::I16 | DType::I8 | DType::U8, Val::I32(reg)) => Some(self.low_of(dtype, reg)),
             (DType::I8 | DType::U8, Val::F32(reg) | Val::Half(reg)) => {
-                // The low byte of the value as a 64-bit integer, which saturates. From 2^31 on that byte is 0, as is
-                // that of what the instruction gives there, up to where it saturates above.
-                let low = self.b.un(UnOp::ToInt, reg);
-                let limit = self.b.f32(9_223_372_036_854_775_808.0);
-                let above = self.b.cmp(CmpOp::Ge, reg, limit);
-                let ones = self.b.i32(-1);
-                let whole = self.b.select(above, ones, low);
-                Some(self.low_of(dtype, whole))
+                Some(self.as_byte(dtype, reg))
             }
             (DType::I8 | DType::U8, Val::Narrow(reg, from)) if from == dtype => {
                 Some(Val::Narrow(reg, dtype))
@@ -172,6 +171,9 @@ impl Lower<'_> {
 
     /// The low bytes of lanes. The lanes of a narrow integer are its value: what is left of it is extended.
     pub(super) fn low_of(&mut self, dtype: DType, lanes: Reg) -> Val {
+        if self.range(lanes).fits(dtype) {
+            return Val::Narrow(lanes, dtype);
+        }
         if dtype == DType::U8 {
             let byte = self.b.i32(0xFF);
             return Val::Narrow(self.b.bin(BinOp::And, lanes, byte), dtype);
@@ -232,10 +234,10 @@ impl Lower<'_> {
         }
         let res = match Real::from_name(name)? {
             Real::Sqrt => b.un(UnOp::Sqrt, reg),
-            Real::Floor => b.un(UnOp::Floor, reg),
-            Real::Ceil => b.un(UnOp::Ceil, reg),
-            Real::Trunc => b.un(UnOp::Trunc, reg),
-            Real::Round => b.un(UnOp::Round, reg),
+            Real::Floor => self.whole(UnOp::Floor, reg),
+            Real::Ceil => self.whole(UnOp::Ceil, reg),
+            Real::Trunc => self.whole(UnOp::Trunc, reg),
+            Real::Round => self.whole(UnOp::Round, reg),
             Real::Exp => math::exp(b, reg),
             Real::Log => math::log(b, reg),
             Real::Rsqrt => math::rsqrt(b, reg),

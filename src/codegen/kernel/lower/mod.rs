@@ -20,6 +20,7 @@ mod call;
 mod cond;
 mod loops;
 mod pairs;
+mod range;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind};
 
 use self::value::Val;
 use super::affine::{Atom, Poly};
+use super::unused::remove_unused;
 use super::vir::{BinOp, Builder, CmpOp, Elem, Func, Inst, Reg, Ty};
 use super::{Env, KernelArg};
 
@@ -42,7 +44,9 @@ pub fn lower(region: &[Stmt], env: &Env, lanes: u8) -> Result<(Func, Vec<KernelA
     if lower.stmts(region).is_none() {
         return Err(lower.blame.unwrap_or_else(|| "an empty region".to_owned()));
     }
-    Ok((lower.b.finish(), lower.args))
+    let mut func = lower.b.finish();
+    remove_unused(&mut func);
+    Ok((func, lower.args))
 }
 
 /// What a name stands for inside the region.
@@ -146,6 +150,10 @@ struct Lower<'a> {
     asked: Option<BTreeSet<(CmpOp, Poly)>>,
     /// Registers that a name stands for.
     shared: BTreeSet<Reg>,
+    /// What is known of registers that are written once.
+    ranges: BTreeMap<Reg, range::Range>,
+    /// int32 lanes that were float32 ones.
+    origins: BTreeMap<Reg, range::Origin>,
     /// Lanes that are on; `None` when all are.
     mask: Option<Reg>,
     /// Those of them that the extent of the vectorized loop leaves on.
@@ -189,6 +197,8 @@ impl<'a> Lower<'a> {
             known: BTreeSet::new(),
             asked: None,
             shared: BTreeSet::new(),
+            ranges: BTreeMap::new(),
+            origins: BTreeMap::new(),
             mask: None,
             limit: None,
             chunk: None,

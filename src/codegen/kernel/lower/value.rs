@@ -295,7 +295,7 @@ impl Lower<'_> {
             (BinaryOp::Shr, Ty::I32) => BinOp::Sar,
             _ => return None,
         };
-        let res = self.b.bin(op, a, b);
+        let res = self.bin(op, a, b);
         Some(if ty == Ty::F32 {
             Val::F32(res)
         } else {
@@ -310,10 +310,10 @@ impl Lower<'_> {
             let normal = by.is_normal() && (1.0 / by).is_normal();
             if normal && bits & 0x007F_FFFF == 0 {
                 let inverse = self.b.f32(1.0 / by);
-                return self.b.bin(BinOp::Mul, a, inverse);
+                return self.bin(BinOp::Mul, a, inverse);
             }
         }
-        self.b.bin(BinOp::Div, a, b)
+        self.bin(BinOp::Div, a, b)
     }
 
     /// Two float32 or two int32 operands.
@@ -480,18 +480,12 @@ impl Lower<'_> {
 
     /// Minimum or maximum that is NaN where either side is.
     pub(super) fn extremum(&mut self, op: BinOp, a: Reg, b: Reg) -> Reg {
-        let number = |lower: &Self, reg: Reg| {
-            lower
-                .b
-                .as_constant(reg)
-                .is_some_and(|bits| !f32::from_bits(bits).is_nan())
-        };
         // The instruction gives its second operand when either is NaN.
-        if number(self, a) {
-            return self.b.bin(op, a, b);
+        if self.range(a).is_number() {
+            return self.bin(op, a, b);
         }
-        if number(self, b) {
-            return self.b.bin(op, b, a);
+        if self.range(b).is_number() {
+            return self.bin(op, b, a);
         }
         // Of the two orders one gives the NaN, whose exponent survives the union; without NaN they agree.
         let (one, other) = (self.b.bin(op, a, b), self.b.bin(op, b, a));
