@@ -39,6 +39,8 @@ pub const PIPELINE: &[(&Pass, Stage)] = &[
     (&opt::fold_constants::PASS, Stage::Optimized),
     (&opt::common_subexpr::PASS, Stage::Optimized),
     (&opt::dead_code::PASS, Stage::Optimized),
+    (&opt::by_inverse::PASS, Stage::Optimized),
+    (&opt::fold_factors::PASS, Stage::Optimized),
     (&opt::hoist_constants::PASS, Stage::Optimized),
     (&opt::channels_last::PASS, Stage::Optimized),
     (&opt::simplify::PASS, Stage::Optimized),

@@ -23,6 +23,7 @@ use crate::check::prim::{self, BoundCall, Prim};
 use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type};
 use crate::shape::Dim;
+use crate::tensor::parse_const;
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -629,7 +630,14 @@ impl Layout<'_> {
         if !full {
             return None;
         }
-        for arg in args.iter_mut().filter(|arg| is_operand(arg)) {
+        for arg in args.iter_mut() {
+            if let Some(shape) = literal_shape(&arg.value).filter(|_| arg.name.is_none()) {
+                arg.value = Expr::name(self.literal(&arg.value, &shape, rank)?);
+                continue;
+            }
+            if !is_operand(arg) {
+                continue;
+            }
             let name = arg.value.as_name()?.clone();
             let own = match self.info.vars.get(&name) {
                 Some(Type::Tensor(tensor)) => tensor.ndim?,
@@ -639,8 +647,8 @@ impl Layout<'_> {
                 continue;
             }
             if own < rank {
-                let widened = self.widen(&name, own, rank)?;
-                arg.value = Expr::name(widened);
+                let shape = self.shape(&name)?.to_vec();
+                arg.value = Expr::name(self.widen(&name, shape, rank));
             } else {
                 arg.value = Expr::name(self.operand(&arg.value)?);
             }
@@ -649,9 +657,8 @@ impl Layout<'_> {
     }
 
     /// An operand of lower rank, given leading axes of 1 and permuted.
-    fn widen(&mut self, name: &Name, own: usize, rank: usize) -> Option<Name> {
-        let shape = self.shape(name)?.to_vec();
-        let dims = std::iter::repeat_n(Dim::int(1), rank - own).chain(shape);
+    fn widen(&mut self, name: &Name, shape: Vec<Dim>, rank: usize) -> Name {
+        let dims = std::iter::repeat_n(Dim::int(1), rank - shape.len()).chain(shape);
         let dims = Expr::list(dims.map(|dim| dim.to_expr()));
         let wide = self.names.fresh(name);
         let value = Expr::call(
@@ -662,8 +669,26 @@ impl Layout<'_> {
         let moved = self.names.fresh(&format!("{name}_cl"));
         self.out
             .push(Stmt::bind(&moved, permute(&wide, &to_last(rank))));
-        Some(moved)
+        moved
     }
+
+    /// A constant in the text, bound to a name and permuted.
+    fn literal(&mut self, value: &Expr, shape: &[usize], rank: usize) -> Option<Name> {
+        let dims: Option<Vec<Dim>> = shape
+            .iter()
+            .map(|&len| Some(Dim::int(i64::try_from(len).ok()?)))
+            .collect();
+        let name = self.names.fresh("const");
+        self.out.push(Stmt::bind(&name, value.clone()));
+        Some(self.widen(&name, dims?, rank))
+    }
+}
+
+/// The extents of a constant in the text that is no scalar.
+fn literal_shape(value: &Expr) -> Option<Vec<usize>> {
+    let (path, args) = value.as_call()?;
+    let tensor = (path == "R.const").then(|| parse_const(args).ok())??;
+    (!tensor.shape.is_empty()).then_some(tensor.shape)
 }
 
 fn value_first(value: &mut Expr) -> Option<&mut Expr> {

@@ -7,11 +7,13 @@
 pub mod allocate_workspace;
 pub mod bind_ranges;
 pub mod bind_symbols;
+pub mod by_inverse;
 pub mod channels_last;
 pub mod collapse_axes;
 pub mod common_subexpr;
 pub mod dead_code;
 pub mod fold_constants;
+pub mod fold_factors;
 pub mod for_onnx;
 pub mod for_tvm;
 pub mod fuse;

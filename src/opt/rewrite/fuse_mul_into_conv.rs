@@ -3,8 +3,8 @@
 //!     a = onnx.Conv(x, w, b, …)
 //!     y = R.multiply(a, R.const([[[0.5]], [[2.0]]]))          →      y = onnx.Conv(x, w · s, b · s, …)      (s = [0.5, 2.0])
 //!
-//! Refused where the factor is no constant with one number a channel, and where the convolution or its kernel is read
-//! elsewhere too.
+//! A constant that is added to each channel before is multiplied too. Refused where the factor is no constant with one
+//! number a channel, and where the convolution, the sum or the kernel is read elsewhere too.
 
 use irc_syntax::Expr;
 
@@ -19,22 +19,27 @@ pub const PASS: Pass = pass!(
     "a factor of a convolution by channel is part of its kernel"
 );
 
-fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
+pub(in crate::opt) fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
     let call = site.prim(binding.value)?;
     if call.prim != Prim::Binary(Binary::Multiply) {
         return None;
     }
     let (a, b) = (call.operand("a")?, call.operand("b")?);
-    let (conv, value, factor) = [(a, b), (b, a)]
+    let (channels, value, factor) = [(a, b), (b, a)]
         .into_iter()
-        .find_map(|(x, other)| Some((Convolution::read(site, site.def(x)?)?, x, other)))?;
+        .find_map(|(x, other)| Some((Channels::read(site, x)?, x, other)))?;
+    let conv = &channels.conv;
     let Some(factors) = conv.by_channel(site, value, factor) else {
         return site.refuse(
             binding,
             "the factor is no constant with one number a channel",
         );
     };
-    if site.uses(value) != 1 || site.uses(&conv.w) != 1 {
+    let is_shared = channels
+        .added
+        .as_ref()
+        .is_some_and(|(inner, _)| site.uses(inner) != 1);
+    if is_shared || site.uses(value) != 1 || site.uses(&conv.w) != 1 {
         return site.refuse(
             binding,
             "the convolution or its kernel is read elsewhere too",
@@ -56,5 +61,51 @@ fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
         Some(bias) => Some(scaled(bias)?),
         None => None,
     };
-    Some(Rewrite::Value(Convolution { w, bias, ..conv }.write(site)))
+    let product = Convolution {
+        w,
+        bias,
+        ..conv.clone()
+    };
+    let Some((inner, added)) = &channels.added else {
+        return Some(Rewrite::Value(product.write(site)));
+    };
+    let sums = conv.by_channel(site, value, added)?;
+    let sums: Vec<f64> = sums
+        .iter()
+        .zip(&factors)
+        .map(|(sum, by)| sum * by)
+        .collect();
+    let mut shape = vec![1; conv.strides.len() + 1];
+    shape[0] = sums.len();
+    let added = site.revise(added, round(shape, &sums, dtype)?);
+    let inner = site.step(inner.as_name()?.as_str(), product.write(site));
+    Some(Rewrite::Value(Expr::call("R.add", [inner, added])))
+}
+
+/// A convolution, and the constant that is added to its result.
+struct Channels {
+    conv: Convolution,
+    /// The name of the convolution's own result, and what is added to it.
+    added: Option<(Expr, Expr)>,
+}
+
+impl Channels {
+    fn read(site: &Site, value: &Expr) -> Option<Self> {
+        let def = site.def(value)?;
+        if let Some(conv) = Convolution::read(site, def) {
+            return Some(Self { conv, added: None });
+        }
+        let add = site
+            .prim(def)
+            .filter(|add| add.prim == Prim::Binary(Binary::Add))?;
+        let (a, b) = (add.operand("a")?, add.operand("b")?);
+        [(a, b), (b, a)].into_iter().find_map(|(inner, added)| {
+            let conv = Convolution::read(site, site.def(inner)?)?;
+            conv.by_channel(site, value, added)?;
+            Some(Self {
+                conv,
+                added: Some((inner.clone(), added.clone())),
+            })
+        })
+    }
 }

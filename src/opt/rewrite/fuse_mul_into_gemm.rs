@@ -21,7 +21,7 @@ pub const PASS: Pass = pass!(
     "a factor of a product of matrices by column is part of its weight"
 );
 
-fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
+pub(in crate::opt) fn rule(site: &Site, binding: &Binding) -> Option<Rewrite> {
     let call = site.prim(binding.value)?;
     if call.prim != Prim::Binary(Binary::Multiply) {
         return None;
