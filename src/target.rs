@@ -32,6 +32,8 @@ pub struct Target {
     pub triple: target_lexicon::Triple,
     /// The instruction set.
     pub cpu: Cpu,
+    /// The instruction set of a second copy of each kernel, taken where the machine has it.
+    pub wider: Option<Cpu>,
     /// Whether AVX-512 VNNI may be used.
     pub vnni: bool,
     /// Whether the object's listings are filled.
@@ -40,13 +42,44 @@ pub struct Target {
     pub exact: bool,
 }
 
+impl Cpu {
+    /// The number of the level in the x86-64 psABI.
+    pub fn level(self) -> i64 {
+        match self {
+            Self::Portable => 1,
+            Self::V2 => 2,
+            Self::V3 => 3,
+            Self::V4 => 4,
+        }
+    }
+
+    /// What `--cpu` calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::V2 => "x86-64-v2",
+            Self::V3 => "x86-64-v3",
+            Self::V4 => "x86-64-v4",
+        }
+    }
+}
+
 impl Target {
+    /// What `--cpu` calls the instruction sets.
+    pub fn cpu_name(&self) -> String {
+        match self.wider {
+            None => self.cpu.name().to_owned(),
+            Some(wider) => format!("{}+v{}", self.cpu.name(), wider.level()),
+        }
+    }
+
     /// The machine irc runs on.
     pub fn native() -> Self {
         let (cpu, vnni) = host_cpu();
         Self {
             triple: target_lexicon::Triple::host(),
             cpu,
+            wider: None,
             vnni,
             listing: false,
             exact: false,

@@ -82,22 +82,42 @@ pub enum Kind {
 /// Weights of more bytes go beside the library unless told otherwise.
 const MAX_EMBEDDED: usize = 256 << 20;
 
+/// The names of `--cpu` beside `native`: what code is made for, and what a second copy of each kernel is.
+const CPUS: [(Cpu, Option<Cpu>); 5] = [
+    (Cpu::V2, None),
+    (Cpu::V3, None),
+    (Cpu::V4, None),
+    (Cpu::V3, Some(Cpu::V4)),
+    (Cpu::Portable, None),
+];
+
+/// The targets that `--cpu` names.
+fn targets() -> impl Iterator<Item = Target> {
+    CPUS.into_iter().map(|(cpu, wider)| Target {
+        cpu,
+        wider,
+        vnni: false,
+        ..Target::native()
+    })
+}
+
+/// What `--cpu` takes.
+pub fn cpu_names() -> Vec<String> {
+    let native = std::iter::once("native".to_owned());
+    native
+        .chain(targets().map(|target| target.cpu_name()))
+        .collect()
+}
+
 /// The target of a `--cpu` name.
 pub fn parse_cpu(name: &str) -> Result<Target, String> {
-    let native = Target::native();
-    let cpu = match name {
-        "native" => return Ok(native),
-        "x86-64-v2" => Cpu::V2,
-        "x86-64-v3" => Cpu::V3,
-        "x86-64-v4" => Cpu::V4,
-        "portable" => Cpu::Portable,
-        _ => return Err("known are native, x86-64-v2, x86-64-v3, x86-64-v4, portable".to_owned()),
-    };
-    Ok(Target {
-        cpu,
-        vnni: false,
-        ..native
-    })
+    if name == "native" {
+        return Ok(Target::native());
+    }
+    let known = || format!("known are {}", cpu_names().join(", "));
+    targets()
+        .find(|target| target.cpu_name() == name)
+        .ok_or_else(known)
 }
 
 impl Kind {

@@ -19,7 +19,7 @@ pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
     let text = match args.what.as_str() {
         "passes" => passes(),
         "ops" => ops(&session.library()?),
-        "cpus" => "native\nx86-64-v2\nx86-64-v3\nx86-64-v4\nportable\n".to_owned(),
+        "cpus" => super::build::cpu_names().join("\n") + "\n",
         _ => crate::syntax::DType::all()
             .map(|dtype| format!("{dtype}\n"))
             .collect(),

@@ -47,6 +47,10 @@ pub struct Assembler {
     texts: BTreeMap<(&'static str, Vec<u8>), DataId>,
     fresh: usize,
     listing: bool,
+    /// What code is made for.
+    pub cpu: Cpu,
+    /// What a second copy of each kernel is made for.
+    pub wider: Option<Cpu>,
     /// The marked regions that have been met, in order.
     pub regions: Vec<Region>,
     /// The prim_funcs declared so far, which others may call.
@@ -171,6 +175,8 @@ impl Assembler {
             texts: BTreeMap::new(),
             fresh: 0,
             listing: target.listing,
+            cpu: target.cpu,
+            wider: target.wider,
             regions: Vec::new(),
             prims: BTreeMap::new(),
             lines: Arc::default(),

@@ -130,6 +130,29 @@ class Module:
 kernels: 0 of 1 regions by the vector emitter
   1 not: `T.sinh(p0[jo * 16 + vi])` is not for the vector emitter (first in sinh:lv0)
 
+# --- two_instruction_sets_in_one_library
+# => file a.ir
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 40), dtype="float32")):
+        n = T.int64()
+        return R.nn.softmax(x)
+# => run irc build -v a.ir -o a.so --cpu x86-64-v3+v4
+kernels: 1 of 1 regions by the vector emitter
+# => run irc run a.ir --against interp --size n=3 --tol 1e-6,1e-6 --cpu x86-64-v3+v4
+1 value agrees
+# => run irc info a.so
+main
+  <- x: float32[n, 40]
+  -> out: float32[n, 40]
+  workspace: 0 bytes
+irc: 0.1.0
+target: x86_64-unknown-linux-gnu x86-64-v3+v4
+source_sha256: 574cd74ed3318614b30746242c57cc61d8d983cec559c34c7fa99f2dc84bda29
+weights: 0 of 0 bytes
+kernels: 1 of 1 regions by the vector emitter
+
 # --- stdin_names_the_output_net
 # => file a.ir
 @I.ir_module
@@ -185,7 +208,7 @@ a.ir
 
 # --- a_cpu_that_is_none
 # => run irc build a.ir --cpu z80
-error: invalid value 'z80' for '--cpu <CPU>': known are native, x86-64-v2, x86-64-v3, x86-64-v4, portable
+error: invalid value 'z80' for '--cpu <CPU>': known are native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v3+v4, portable
 
 For more information, try '--help'.
 [exit 2]

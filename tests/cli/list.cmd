@@ -6,6 +6,7 @@ native
 x86-64-v2
 x86-64-v3
 x86-64-v4
+x86-64-v3+v4
 portable
 # => run irc list dtypes
 bool

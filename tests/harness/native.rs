@@ -57,10 +57,11 @@ impl Drop for Built {
     }
 }
 
-/// Compiles and links a program.
+/// Compiles and links a program; with kernels for AVX-512 beside those for AVX2.
 pub fn compile(program: Program, cpu: Cpu) -> Result<Compiled, Fault> {
     let target = Target {
         cpu,
+        wider: (cpu == Cpu::V3).then_some(Cpu::V4),
         vnni: false,
         ..Target::native()
     };

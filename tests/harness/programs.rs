@@ -71,10 +71,16 @@ pub fn run_codegen(case: &Case, _path: &Path) -> Outcome {
         let compiled = native::compile(native::program(&module), cpu)
             .map_err(|fault| format!("{name}: {}", native::say(&fault)))?;
         describe(&compiled, name, &mut kernels);
+        let built = native::load(&compiled).map_err(|fault| native::say(&fault))?;
         if !native::is_run_here(cpu) {
+            for inputs in &inputs {
+                let refusal = built.call("main", inputs).err().unwrap_or_default();
+                if !refusal.contains(name) {
+                    return Err(format!("{name} is not this machine's, but: {refusal:?}"));
+                }
+            }
             continue;
         }
-        let built = native::load(&compiled).map_err(|fault| native::say(&fault))?;
         for ((sizes, inputs), wanted) in sizes.iter().zip(&inputs).zip(&wanted) {
             built
                 .call("main", inputs)

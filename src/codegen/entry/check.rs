@@ -20,6 +20,7 @@ use super::refuse::{emit_kind_name, emit_wrong_dtype, emit_wrong_kind};
 use crate::codegen::Assembler;
 use crate::codegen::runtime::emit::{Emit, define};
 use crate::codegen::runtime::error::raise_format;
+use crate::codegen::runtime::level;
 use crate::codegen::runtime::{ARRAY_TYPE, MAX_BYTES, STRING_WORD, TENSOR_BODY, call};
 
 /// Defines the functions of this file.
@@ -228,6 +229,7 @@ fn emit_call_bind(f: &mut Emit<'_>) {
 fn emit_run(f: &mut Emit<'_>) {
     let (desc, args, n, result, frame) =
         (f.param(0), f.param(1), f.param(2), f.param(3), f.param(4));
+    level::require(f);
     let status = f.call_i32("irc_call_bind", &[desc, args, n, frame]);
     check(f, status);
     let status = f.call_i32("irc_params_ready", &[]);

@@ -6,7 +6,7 @@ use irc_syntax::{Module, Name};
 use serde_json::{Value, json};
 
 use super::describe::{Entry, Form, Kind, Slot};
-use crate::codegen::{Cpu, Region, Target};
+use crate::codegen::{Region, Target};
 use crate::shape::{Dim, SymbolFacts};
 use crate::tensor::Weight;
 
@@ -39,18 +39,12 @@ impl Facets {
                 entry.or_insert_with(|| (0, region.place.clone())).0 += 1;
             }
         }
-        let cpu = match target.cpu {
-            Cpu::Portable => "portable",
-            Cpu::V2 => "x86-64-v2",
-            Cpu::V3 => "x86-64-v3",
-            Cpu::V4 => "x86-64-v4",
-        };
         Self {
             source: module
                 .attr("irc.source")
                 .and_then(|value| value.as_str())
                 .map(str::to_owned),
-            target: format!("{} {cpu}", target.triple),
+            target: format!("{} {}", target.triple, target.cpu_name()),
             n_weights: weights.len(),
             weight_bytes: weights.iter().map(|weight| weight.n_bytes()).sum(),
             workspaces: BTreeMap::new(),

@@ -20,6 +20,7 @@ use crate::codegen::Region;
 use crate::codegen::arith::Val;
 use crate::codegen::kernel;
 use crate::codegen::lower::{Binding, Buffer, Extent, Lower, Res, Storage};
+use crate::codegen::runtime::state;
 
 /// The values that a body takes along, in order, and where they go.
 #[derive(Default)]
@@ -316,18 +317,58 @@ impl Lower<'_, '_> {
             Ok(code) => code,
             Err(why) => return Ok(Err(why)),
         };
-        let mut args = Vec::with_capacity(code.args.len());
-        for arg in &code.args {
-            args.push(self.kernel_arg(arg)?);
+        let wider = self.asm.wider;
+        let wider = wider.and_then(|cpu| Some((cpu, kernel::compile(body, &env, cpu).ok()?)));
+        let Some((cpu, wider)) = wider else {
+            let args = self.kernel_args(&code)?;
+            self.call_kernel(&code, &args, "kernel")?;
+            return Ok(Ok(()));
+        };
+        let (wide_args, args) = (self.kernel_args(&wider)?, self.kernel_args(&code)?);
+        let level = self.state_word(state::LEVEL)?;
+        let has = self
+            .b
+            .ins()
+            .icmp_imm_s(IntCC::SignedGreaterThanOrEqual, level, cpu.level());
+        let [inside, other, join] = [(); 3].map(|()| self.b.create_block());
+        self.b.ins().brif(has, inside, &[], other, &[]);
+        for (block, code, args, kind) in [
+            (inside, &wider, wide_args, "wider"),
+            (other, &code, args, "kernel"),
+        ] {
+            self.b.switch_to_block(block);
+            self.b.seal_block(block);
+            self.call_kernel(code, &args, kind)?;
+            self.b.ins().jump(join, &[]);
         }
+        self.b.switch_to_block(join);
+        self.b.seal_block(join);
+        Ok(Ok(()))
+    }
+
+    /// Places a kernel and calls it.
+    fn call_kernel(&mut self, code: &kernel::Kernel, args: &[Value], kind: &str) -> Res<()> {
         let id = self
             .asm
-            .declare_fresh(&format!("{}.kernel", self.symbol), &[I64], &[])?;
+            .declare_fresh(&format!("{}.{kind}", self.symbol), &[I64], &[])?;
         self.asm.start_at(id, self.line());
-        self.asm.define_raw(id, &code)?;
-        let array = self.stack_array(&args);
+        self.asm.define_raw(id, code)?;
+        let array = self.stack_array(args);
         self.call(id, &[array]);
-        Ok(Ok(()))
+        Ok(())
+    }
+
+    fn kernel_args(&mut self, code: &kernel::Kernel) -> Res<Vec<Value>> {
+        code.args.iter().map(|arg| self.kernel_arg(arg)).collect()
+    }
+
+    /// A word of the runtime's state.
+    fn state_word(&mut self, offset: i32) -> Res<Value> {
+        let id = self.asm.declare_data("irc_state", Linkage::Local, true)?;
+        let global = self.asm.data_ref(id, self.b.func);
+        let base = self.b.ins().symbol_value(I64, global);
+        let flags = MemFlagsData::trusted();
+        Ok(self.b.ins().load(I64, flags, base, offset))
     }
 
     fn kernel_arg(&mut self, arg: &kernel::KernelArg) -> Res<Value> {

@@ -16,7 +16,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_module::Linkage;
 use irc_syntax::{DType, Diagnostic};
 
-use crate::codegen::Assembler;
+use crate::codegen::{Assembler, Cpu};
 
 /// A function under construction.
 pub struct Emit<'a> {
@@ -73,6 +73,11 @@ fn flags() -> MemFlagsData {
 }
 
 impl Emit<'_> {
+    /// What code is made for.
+    pub fn cpu(&self) -> Cpu {
+        self.asm.cpu
+    }
+
     /// Whether the target is x86-64.
     pub fn is_x86(&self) -> bool {
         self.asm.is_x86()

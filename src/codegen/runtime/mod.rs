@@ -6,6 +6,7 @@
 
 pub mod emit;
 pub mod error;
+pub mod level;
 mod memory;
 mod nested;
 pub mod object;
@@ -34,6 +35,8 @@ pub mod state {
     pub const HAS_KEY: i32 = 16;
     /// Held while weights are being mapped.
     pub const MAPPING: i32 = 24;
+    /// The level of the machine, see `x64::level`; 0 where it is no x86-64.
+    pub const LEVEL: i32 = 32;
     /// Where `irc_output` points for results without elements.
     pub const NOTHING: i32 = 64;
     /// The first of [`SPARE_SLOTS`] spare workspaces.
@@ -75,6 +78,7 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
     data.define_zeroinit(state::BYTES);
     data.set_align(64);
     asm.define_data(id, &data)?;
+    level::define(asm)?;
     error::define(asm)?;
     memory::define(asm)?;
     object::define(asm)?;
@@ -89,6 +93,7 @@ pub fn define(asm: &mut Assembler) -> Result<(), Diagnostic> {
 /// What runs when the library is loaded and unloaded.
 fn define_lifetime(asm: &mut Assembler) -> Result<(), Diagnostic> {
     emit::define(asm, "irc_load", Linkage::Local, &[], &[], |f| {
+        level::emit_load(f);
         error::emit_load(f);
         pool::emit_load(f);
     })?;

@@ -25,6 +25,17 @@ impl Loaded {
     }
 }
 
+impl Loaded {
+    /// Calls it with a place to write to.
+    pub fn call_at(&self, place: &mut u64) {
+        // SAFETY: as for `call`; the function writes one `u64`.
+        unsafe {
+            let entry: extern "C" fn(*mut u64) = std::mem::transmute(self.0.as_ptr());
+            entry(place);
+        }
+    }
+}
+
 /// Reads bytes that emulated code asks for.
 pub fn peek(at: u64, bytes: &mut [u8]) {
     // SAFETY: the addresses are those that emulated code computes from buffers of the test that runs it, or from its

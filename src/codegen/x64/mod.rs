@@ -14,6 +14,7 @@ mod emit_vector;
 mod emulate;
 #[cfg(test)]
 mod exec;
+mod level;
 mod reload;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::codegen::Cpu;
 use crate::codegen::kernel::vir::Func;
 
 pub(crate) use emit::{Emitted, Isa};
+pub use level::level;
 
 /// Lanes of 32 bits in a vector of an instruction set; `None` when it is not one for this emitter.
 pub fn lanes(cpu: Cpu) -> Option<u8> {
