@@ -394,7 +394,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         cursor.ins().stack_store(I64, zero, slot, 0);
         // A jump out of an inner block may have left the last round's allocation.
         self.free_slot(slot)?;
-        let pointer = self.call_runtime("irc_malloc", &[I64], &[I64], &[bytes])?;
+        let pointer = self.call_runtime("irc_scratch", &[I64], &[I64], &[bytes])?;
         self.require_pointer(pointer);
         self.b.ins().stack_store(I64, pointer, slot, 0);
         self.heap.push(slot);
@@ -414,7 +414,9 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// Frees what a slot holds and clears it.
     pub fn free_slot(&mut self, slot: StackSlot) -> Res<()> {
         let pointer = self.b.ins().stack_load(I64, I64, slot, 0);
-        let id = self.asm.declare("irc_free", Linkage::Import, &[I64], &[])?;
+        let id = self
+            .asm
+            .declare("irc_scratch_free", Linkage::Import, &[I64], &[])?;
         self.call(id, &[pointer]);
         let zero = self.i64(0);
         self.b.ins().stack_store(I64, zero, slot, 0);

@@ -8,11 +8,11 @@
 //!                                                    return z
 //!
 //! A tensor is alive from the kernel that writes it to the last read; views (`R.reshape`, aliases) count as reads of what
-//! they show. The largest tensors are placed first. Where all sizes are numbers, a tensor goes to the lowest offset of one
-//! storage that nothing alive at the same time reaches into. Symbolic sizes are weighed by a guess: a tensor goes to
-//! the smallest storage whose tensors are dead by then, and a storage is as large as the largest of them, by proof or
-//! by `T.max`. Storages whose size is known from the inputs are made at the head of the function; the others where the
-//! first of their tensors is, and all of these have the same symbols. Blocks of `if` have storages of their own.
+//! they show. Tensors whose size is known from the inputs share one storage, made at the head of the function, each at an
+//! offset that nothing alive at the same time reaches into (`pack`); offsets are formulas where sizes are. Small ones of
+//! known size have a storage of their own beside symbolic ones, so that formulas stay short. The others go, the largest
+//! first, to the smallest storage whose tensors are dead by then; it is made where the first of them is, as large as the
+//! largest, by proof or by `T.max`, and all of them have the same symbols. Blocks of `if` have storages of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +20,14 @@ use irc_syntax::names::NameSupply;
 use irc_syntax::uses::bound_names;
 use irc_syntax::{DType, Diagnostic, Expr, Func, FuncKind, Module, Name, Stmt, StmtKind};
 
+use self::pack::{Block, overlap, pack};
 use super::graph::{count_uses, kernel_views, returned};
 use super::{Changed, Pass, PassCx};
 use crate::check::stage::Level;
 use crate::check::{FuncInfo, Type};
 use crate::shape::Dim;
+
+mod pack;
 
 /// Kernels read and write whole vectors from aligned addresses.
 const ALIGNMENT: i64 = 64;
@@ -55,8 +58,11 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
     Changed::from(changed)
 }
 
-/// What an extent is taken for that is not known.
-const USUAL: i64 = 64;
+/// What an extent is taken for that is not known, the most usual first.
+const USUAL: [i64; 4] = [64, 1024, 16, 1 << 16];
+
+/// Bytes of a tensor of known size that goes apart from those of symbolic sizes.
+const SMALL: i64 = 64 * 1024;
 
 /// Bytes that tensors share in turn.
 struct Storage {
@@ -74,14 +80,10 @@ struct Wanted {
     dtype: DType,
     shape: Vec<Dim>,
     bytes: Dim,
-    /// The bytes, or a guess.
-    size: i64,
+    /// The bytes if symbols are as guessed, for each guess.
+    sizes: Vec<i64>,
     /// The statements that it is alive at.
     alive: (usize, usize),
-}
-
-fn overlap(a: (usize, usize), b: (usize, usize)) -> bool {
-    a.0 <= b.1 && b.0 <= a.1
 }
 
 struct Planner<'a> {
@@ -280,30 +282,32 @@ impl Planner<'_> {
         let (dtype, shape) = self.tensor(&name)?;
         let bytes = &shape.iter().product::<Dim>() * &Dim::int(dtype.bytes() as i64);
         let bytes = &bytes.ceil_div(&Dim::int(ALIGNMENT)) * &Dim::int(ALIGNMENT);
-        let usual = |name: &Name| {
-            let facts = self.info.facts.get(name);
-            let least = USUAL.max(facts.min.unwrap_or(USUAL));
-            Some(facts.max.map_or(least, |most| least.min(most)))
+        let size = |usual: i64| {
+            let symbol = |name: &Name| {
+                let facts = self.info.facts.get(name);
+                let least = usual.max(facts.min.unwrap_or(usual));
+                Some(facts.max.map_or(least, |most| least.min(most)))
+            };
+            bytes.eval(&symbol).unwrap_or(i64::MAX).max(0)
         };
-        let size = bytes.eval(&usual).unwrap_or(i64::MAX);
+        let sizes = USUAL.map(size).to_vec();
         Ok(Wanted {
             name,
             dtype,
             shape,
             bytes,
-            size,
+            sizes,
             alive,
         })
     }
 
-    /// The storages of a block, and `R.memory.alloc_tensor(storage, 0, R.shape([…]), "float32")` for each tensor.
-    fn places(&mut self, mut wanted: Vec<Wanted>) -> (Vec<Storage>, BTreeMap<Name, Expr>) {
-        wanted.sort_by_key(|tensor| std::cmp::Reverse(tensor.size));
+    /// The storages of a block, and `R.memory.alloc_tensor(storage, offset, R.shape([…]), "float32")` for each tensor.
+    fn places(&mut self, wanted: Vec<Wanted>) -> (Vec<Storage>, BTreeMap<Name, Expr>) {
         let mut places = BTreeMap::new();
-        let mut place = |tensor: &Wanted, storage: &Name, offset: i64| {
+        let mut place = |tensor: &Wanted, storage: &Name, offset: &Dim| {
             let args = [
                 Expr::name(storage),
-                Expr::int(i128::from(offset)),
+                offset.to_expr(),
                 shape_value(&tensor.shape),
                 Expr::str(tensor.dtype.name()),
             ];
@@ -311,52 +315,81 @@ impl Planner<'_> {
             places.insert(tensor.name.clone(), call);
         };
         let mut storages: Vec<Storage> = Vec::new();
-        if wanted.iter().all(|tensor| tensor.bytes.as_int().is_some()) {
-            let offsets = offsets(&wanted);
-            let ends = offsets.iter().zip(&wanted);
-            let Some(bytes) = ends.map(|(offset, tensor)| offset + tensor.size).max() else {
-                return (storages, places);
-            };
-            let name = self.names.fresh("storage");
-            for (tensor, offset) in wanted.iter().zip(offsets) {
-                place(tensor, &name, offset);
-            }
-            storages.push(Storage {
-                name,
-                bytes: Dim::int(bytes),
-                at: 0,
-                taken: Vec::new(),
-            });
-            return (storages, places);
-        }
-        for tensor in &wanted {
-            // The storages were made for ever smaller tensors: the last that is free fits best.
-            let free = storages
-                .iter()
-                .rposition(|storage| self.is_free(storage, tensor));
-            let at = free.unwrap_or_else(|| {
+        let (early, mut late): (Vec<Wanted>, Vec<Wanted>) = wanted
+            .into_iter()
+            .partition(|tensor| tensor.bytes.symbols().is_subset(&self.known));
+        let (symbolic, numbers): (Vec<Wanted>, Vec<Wanted>) = early
+            .into_iter()
+            .partition(|tensor| tensor.bytes.as_int().is_none_or(|bytes| bytes > SMALL));
+        let groups = if symbolic
+            .iter()
+            .all(|tensor| tensor.bytes.as_int().is_some())
+        {
+            vec![symbolic.into_iter().chain(numbers).collect()]
+        } else {
+            vec![symbolic, numbers]
+        };
+        for tensors in groups {
+            let blocks: Vec<Block> = tensors.iter().map(|tensor| self.block_of(tensor)).collect();
+            for stack in pack(&blocks, &self.info.facts) {
+                let name = self.names.fresh("storage");
+                for (at, offset) in stack.places {
+                    place(&tensors[at], &name, &offset);
+                }
                 storages.push(Storage {
-                    name: self.names.fresh("storage"),
-                    bytes: tensor.bytes.clone(),
-                    at: tensor.alive.0,
+                    name,
+                    bytes: stack.bytes,
+                    at: 0,
                     taken: Vec::new(),
                 });
-                storages.len() - 1
-            });
+            }
+        }
+        late.sort_by_key(|tensor| std::cmp::Reverse(tensor.sizes[0]));
+        let n_early = storages.len();
+        for tensor in &late {
+            // The storages were made for ever smaller tensors: the last that is free fits best.
+            let free = storages[n_early..]
+                .iter()
+                .rposition(|storage| Self::is_free(storage, tensor));
+            let at = free.map_or_else(
+                || {
+                    storages.push(Storage {
+                        name: self.names.fresh("storage"),
+                        bytes: tensor.bytes.clone(),
+                        at: tensor.alive.0,
+                        taken: Vec::new(),
+                    });
+                    storages.len() - 1
+                },
+                |at| n_early + at,
+            );
             let storage = &mut storages[at];
             storage.taken.push(tensor.alive);
             storage.at = storage.at.min(tensor.alive.0);
             storage.bytes = self.larger(&storage.bytes, &tensor.bytes);
-            place(tensor, &storage.name, 0);
+            place(tensor, &storage.name, &Dim::int(0));
         }
         (storages, places)
     }
 
+    fn block_of(&self, tensor: &Wanted) -> Block {
+        // What would be negative is a fault that the program reports; until then it is nothing.
+        let zero = Dim::int(0);
+        let is_size = self.info.facts.prove_le(&zero, &tensor.bytes) == Some(true);
+        Block {
+            bytes: if is_size {
+                tensor.bytes.clone()
+            } else {
+                Dim::max(&tensor.bytes, &zero)
+            },
+            guesses: tensor.sizes.clone(),
+            alive: tensor.alive,
+        }
+    }
+
     /// Whether a tensor may go to a storage: nothing is alive there, and the size is known where the storage is made.
-    fn is_free(&self, storage: &Storage, tensor: &Wanted) -> bool {
-        let is_early = |bytes: &Dim| bytes.symbols().is_subset(&self.known);
-        let both_early = is_early(&storage.bytes) && is_early(&tensor.bytes);
-        (both_early || storage.bytes.symbols() == tensor.bytes.symbols())
+    fn is_free(storage: &Storage, tensor: &Wanted) -> bool {
+        storage.bytes.symbols() == tensor.bytes.symbols()
             && storage
                 .taken
                 .iter()
@@ -371,29 +404,6 @@ impl Planner<'_> {
             _ => Dim::max(a, b),
         }
     }
-}
-
-/// Where each tensor of known size begins, the largest first.
-fn offsets(wanted: &[Wanted]) -> Vec<i64> {
-    let mut res: Vec<i64> = Vec::with_capacity(wanted.len());
-    for tensor in wanted {
-        let mut taken: Vec<(i64, i64)> = wanted
-            .iter()
-            .zip(&res)
-            .filter(|(other, _)| overlap(other.alive, tensor.alive))
-            .map(|(other, &offset)| (offset, offset + other.size))
-            .collect();
-        taken.sort_unstable();
-        let mut offset = 0;
-        for (start, end) in taken {
-            if offset + tensor.size <= start {
-                break;
-            }
-            offset = offset.max(end);
-        }
-        res.push(offset);
-    }
-    res
 }
 
 fn shape_value(shape: &[Dim]) -> Expr {

@@ -41,9 +41,11 @@ pub mod state {
     pub const NOTHING: i32 = 64;
     /// The first of [`SPARE_SLOTS`] spare workspaces.
     pub const SPARE: i32 = 128;
+    /// The first of [`SPARE_SLOTS`] spare buffers of tasks.
+    pub const SCRATCH: i32 = SPARE + 8 * SPARE_SLOTS as i32;
     /// The error slot of threads that could not get one.
-    pub const SHARED_SLOT: i32 = 128 + 8 * SPARE_SLOTS as i32;
-    /// How many workspaces wait for the next call.
+    pub const SHARED_SLOT: i32 = SCRATCH + 8 * SPARE_SLOTS as i32;
+    /// How many workspaces wait for the next call, and how many buffers for the next task.
     pub const SPARE_SLOTS: i64 = 16;
     /// All of it.
     pub const BYTES: usize = SHARED_SLOT as usize + super::error::SLOT_BYTES;
