@@ -48,12 +48,14 @@ pub fn schedule_func(func: &mut Func, weights: &BTreeSet<Name>, target: Target) 
     let originals = func.body.clone();
     let parts = parts_of(func);
     let mut names = NameSupply::of_func(func);
+    let no_panels = BTreeMap::new();
     let params: BTreeSet<Name> = func.params.iter().map(|param| param.name.clone()).collect();
     let mut cx = Auto {
         target,
         buffers: &buffers,
         params: &params,
         weights,
+        panels: &no_panels,
         parts: &parts,
         names: &mut names,
         sharing: Sharing::Tasks(target.grain()),
@@ -98,6 +100,8 @@ struct Auto<'a> {
     buffers: &'a Buffers,
     params: &'a BTreeSet<Name>,
     weights: &'a BTreeSet<Name>,
+    /// Buffers of which copies in panels exist, with the copies.
+    panels: &'a BTreeMap<Name, Name>,
     parts: &'a [Part],
     names: &'a mut NameSupply,
     sharing: Sharing,
@@ -174,6 +178,7 @@ impl Auto<'_> {
                 target: self.target,
                 buffers: self.buffers,
                 weights: self.weights,
+                panels: self.panels,
                 result_is_read: result_of(nest).is_some_and(|name| used.contains(&name)),
                 sharing: self.sharing,
             };
@@ -227,7 +232,11 @@ impl Auto<'_> {
         used_after: &dyn Fn(usize) -> BTreeSet<Name>,
     ) -> Option<(Vec<Stmt>, usize)> {
         let found = bands(self.names, nests, self.target, self.buffers, used_after)?;
-        let mut stmts = Vec::new();
+        let (mut stmts, mut panels) = (Vec::new(), BTreeMap::new());
+        if let Some(copied) = found.copied {
+            panels.insert(copied.from, copied.to);
+            stmts = copied.stmts;
+        }
         for part in &found.parts {
             let mut levels: Vec<(Name, Expr)> = found
                 .heads
@@ -235,7 +244,7 @@ impl Auto<'_> {
                 .map(|each| (each.var.clone(), each.extent.clone()))
                 .collect();
             levels.push((part.over.var.clone(), part.over.extent.clone()));
-            let body = self.inside(part)?;
+            let body = self.inside(part, &panels)?;
             stmts.extend(parallel(self.names, levels, body));
         }
         // A band declares its buffers itself, or has put another in their place.
@@ -249,13 +258,14 @@ impl Auto<'_> {
     }
 
     /// The nests of a band, and its buffers before them.
-    fn inside(&mut self, band: &Band) -> Option<Vec<Stmt>> {
+    fn inside(&mut self, band: &Band, panels: &BTreeMap<Name, Name>) -> Option<Vec<Stmt>> {
         let parts: Vec<Part> = band.nests.iter().cloned().map(Part::Nest).collect();
         let mut inner = Auto {
             target: self.target,
             buffers: &band.buffers,
             params: self.params,
             weights: &BTreeSet::new(),
+            panels,
             parts: &parts,
             names: self.names,
             sharing: Sharing::Within,

@@ -6,7 +6,8 @@
 //!
 //! A band's scores stay in the cache. Every buffer that one nest fills and another reads must be indexed by the shared loops as
 //! they are; buffers that only these nests use shrink to a band. This file says what a band holds; `auto` schedules the nests
-//! inside it as any others. Each row is computed as without bands, so the result is the same to the bit.
+//! inside it as any others. Each row is computed as without bands, but for the division of softmax, which comes after the
+//! second product (`deferred`) unless sums are exact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,8 @@ use irc_syntax::{BinaryOp, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 
 use super::Target;
 use super::build::{add, floor_div, mul};
+use super::copied::{Copied, copied};
+use super::deferred::defer_division;
 use super::fuse_rows::{accesses_of, flows_within, renamed, shared_axes};
 use super::nest::{Buffers, Loop, Nest, int_of, replaced};
 use super::vectorize::update_of;
@@ -33,6 +36,8 @@ pub struct Bands {
     pub taken: usize,
     /// The loops around the bands.
     pub heads: Vec<Loop>,
+    /// An operand that all bands read in panels, copied before them.
+    pub copied: Option<Copied>,
     /// Whole bands, then what is left.
     pub parts: Vec<Band>,
 }
@@ -60,6 +65,12 @@ pub fn bands(
     let (taken, outer) = reach(nests)?;
     let mut group = renamed(&nests[..taken], outer);
     let kept = used_after(taken);
+    let mut buffers = buffers.clone();
+    if !target.exact {
+        let used = |name: &Name| kept.contains(name);
+        defer_division(names, &mut group, &mut buffers, outer, &used);
+    }
+    let buffers = &buffers;
     let shared: Vec<Name> = group[0].loops[..outer]
         .iter()
         .map(|each| each.var.clone())
@@ -75,6 +86,13 @@ pub fn bands(
     let (row, heads) = (row.clone(), heads.to_vec());
     reuse(&mut group, &mut own, buffers, outer);
     let columns = group[0].loops[outer].len().unwrap_or(512).max(1);
+    let is_filled = |name: &Name| {
+        group
+            .iter()
+            .flat_map(accesses_of)
+            .any(|access| access.stores && access.buffer == *name)
+    };
+    let copied = copied(names, &group[0], target, buffers, &is_filled);
     let tile = target.tile_rows();
     let most = (BAND / 4 / columns / tile).clamp(1, MOST_TILES);
     let cx = Cut {
@@ -113,6 +131,7 @@ pub fn bands(
     Some(Bands {
         taken,
         heads,
+        copied,
         parts,
     })
 }
@@ -163,7 +182,7 @@ fn spatial(nest: &Nest) -> usize {
     nest.loops.iter().take_while(|each| !each.reduces).count()
 }
 
-/// Lets what one nest fills take the place of what is not read any more.
+/// Lets what one nest fills take the place of what is not read any more, but at the same place by that nest.
 fn reuse(
     group: &mut [Nest],
     own: &mut BTreeMap<Name, Vec<usize>>,
@@ -173,10 +192,16 @@ fn reuse(
     for at in 1..group.len() {
         let stored = accesses_of(&group[at])
             .into_iter()
-            .find(|access| access.stores)
-            .map(|access| access.buffer);
-        let Some(to) = stored.filter(|name| own.contains_key(name)) else {
+            .find(|access| access.stores);
+        let Some(place) = stored.filter(|place| own.contains_key(&place.buffer)) else {
             continue;
+        };
+        let to = place.buffer.clone();
+        let only_there = |nest: &Nest, name: &Name| {
+            accesses_of(nest).iter().all(|access| {
+                let index = access.index.iter().zip(&place.index);
+                access.buffer != *name || index.into_iter().all(|(a, b)| is_identical_expr(a, b))
+            })
         };
         let mentions = |nest: &Nest, name: &Name| {
             accesses_of(nest)
@@ -198,7 +223,8 @@ fn reuse(
                 && own.get(*from) == own.get(&to)
                 && same_type(from)
                 && group[..at].iter().any(|nest| mentions(nest, from))
-                && !group[at..].iter().any(|nest| mentions(nest, from))
+                && only_there(&group[at], from)
+                && !group[at + 1..].iter().any(|nest| mentions(nest, from))
         });
         let Some(from) = free.filter(|_| is_first && is_row).cloned() else {
             continue;

@@ -18,7 +18,10 @@ use irc_syntax::{DType, Expr, ExprKind, Name, Stmt, StmtKind, VisitMut};
 use super::Target;
 use super::nest::{Access, Buffers, Loop, Nest, accesses, int_of, replaced};
 use super::parallelize::{Sharing, distribute, work_of};
-use super::vectorize::{alloc_local, map_inside, reduce_row_inside};
+use super::tile::ReplaceExpr;
+use super::vectorize::{
+    alloc_local, is_contiguous, is_kernel_code, map_inside, reduce_row_after, reduce_row_inside,
+};
 
 /// The fused code, how many nests went into it, and the buffers that are declared inside it now.
 pub struct FusedRows {
@@ -213,9 +216,19 @@ fn emit(
         prologue.push(Stmt::bind(name, alloc));
     }
     let mut work = 0;
-    for nest in &group {
-        body.extend(inside(names, nest, outer, target, buffers)?);
+    let mut rest = group.as_slice();
+    while let [nest, after @ ..] = rest {
         work += work_of(&nest.loops[outer..]);
+        rest = after;
+        if let [next, after @ ..] = after
+            && let Some(code) = summed_up(names, nest, next, outer, target, buffers)
+        {
+            work += work_of(&next.loops[outer..]);
+            body.extend(code);
+            rest = after;
+            continue;
+        }
+        body.extend(inside(names, nest, outer, target, buffers)?);
     }
     let heads = group.first()?.loops[..outer].to_vec();
     let taken = group.len();
@@ -225,6 +238,80 @@ fn emit(
         taken,
         moved: compact.into_keys().collect(),
     })
+}
+
+/// An element-wise nest and the reduction of what it stores as one loop: each vector is added up as it is computed.
+fn summed_up(
+    names: &mut NameSupply,
+    map: &Nest,
+    reduction: &Nest,
+    outer: usize,
+    target: Target,
+    buffers: &Buffers,
+) -> Option<Vec<Stmt>> {
+    let ([over], [column]) = (map.loops.get(outer..)?, reduction.loops.get(outer..)?) else {
+        return None;
+    };
+    let same = map.init.is_empty()
+        && column.reduces
+        && is_identical_expr(&over.extent, &column.extent)
+        && is_kernel_code(&map.body, buffers)
+        && is_contiguous(&map.body, &over.var, buffers);
+    if !same {
+        return None;
+    }
+    let to_column = BTreeMap::from([(over.var.clone(), Expr::name(&column.var))]);
+    let mut before = replaced(&map.body, &to_column);
+    let last = before.pop()?;
+    let StmtKind::Assign {
+        target: place,
+        value,
+        ..
+    } = last.kind
+    else {
+        return None;
+    };
+    let ExprKind::Index { value: buffer, .. } = &place.kind else {
+        return None;
+    };
+    let buffer = buffer.as_name()?.clone();
+    let dtype = buffers.get(&buffer)?.0;
+    let is_let = |stmt: &Stmt| match &stmt.kind {
+        StmtKind::Assign { target, .. } => target.as_name().is_some(),
+        _ => false,
+    };
+    let reads_elsewhere = |access: &Access| {
+        access.buffer == buffer
+            && !is_identical_expr(
+                &Expr::index(Expr::name(&buffer), access.index.clone()),
+                &place,
+            )
+    };
+    let read: Vec<Access> = accesses(&reduction.body);
+    let fits = dtype == DType::F32
+        && before.iter().all(is_let)
+        && read.iter().any(|access| access.buffer == buffer)
+        && !read.iter().any(reads_elsewhere);
+    if !fits {
+        return None;
+    }
+    let local = Expr::name(names.fresh(&format!("{buffer}_v")));
+    let of = Expr::path(&format!("T.{}", dtype.name()));
+    before.push(Stmt::new(StmtKind::Assign {
+        target: local.clone(),
+        ty: Some(Expr::index(Expr::path("T.let"), [of])),
+        value,
+    }));
+    before.push(Stmt::assign(place.clone(), local.clone()));
+    let mut reduction = reduction.clone();
+    let mut change = ReplaceExpr {
+        from: &place,
+        to: &local,
+    };
+    for stmt in &mut reduction.body {
+        change.visit_stmt(stmt);
+    }
+    reduce_row_after(names, &reduction, &before, outer, target, buffers)
 }
 
 /// Takes axes out of accesses; one without axes left reads its only element.

@@ -3,7 +3,8 @@
 //!     w[k, j], with j the vector's axis and k reduced      →      w_packed[j // 16, k, j % 16]
 //!
 //! A panel holds the columns of one tile, one row of them after the other, so that a tile reads its panel from front to
-//! back. Needs an index that depends on nothing but the vector axis and the reduction. Tests: `tests/sched/tile`.
+//! back. Needs an index that depends on nothing but the vector axis and the reduction. What is copied into panels in the
+//! function itself (`copied`) may depend on other axes too, which come first there. Tests: `tests/sched/tile`.
 
 use irc_syntax::Name;
 
@@ -26,7 +27,8 @@ pub struct Packing {
     pub winograd: Option<usize>,
 }
 
-/// How an access is packed: each of its axes is the vector axis or a reduction axis as a whole, or 0.
+/// How an access is packed: each of its axes is the vector axis or a reduction axis as a whole, or 0. Other axes of a
+/// copy are not in the packing.
 pub fn packing_of(
     access: &Access,
     reads: &[Access],
@@ -40,7 +42,8 @@ pub fn packing_of(
         .filter(|other| other.buffer == access.buffer)
         .count()
         == 1;
-    if !is_only || !scope.weights.contains(&access.buffer) {
+    let is_copied = scope.panels.contains_key(&access.buffer);
+    if !is_only || !(is_copied || scope.weights.contains(&access.buffer)) {
         return None;
     }
     let (_, shape) = scope.buffers.get(&access.buffer)?;
@@ -62,7 +65,7 @@ pub fn packing_of(
             .collect::<Option<Vec<_>>>()?,
     );
     for (at, expr) in access.index.iter().enumerate() {
-        if !axes.contains(&at) {
+        if !axes.contains(&at) && !is_copied {
             let is_zero = int_of(expr) == Some(0) && int_of(shape.get(at)?) == Some(1);
             if !is_zero {
                 return None;

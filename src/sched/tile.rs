@@ -45,6 +45,8 @@ pub struct Scope<'a> {
     pub buffers: &'a Buffers,
     /// Parameters that are weights wherever the function is called.
     pub weights: &'a BTreeSet<Name>,
+    /// Buffers of which copies in panels exist, with the copies.
+    pub panels: &'a BTreeMap<Name, Name>,
     /// Whether the reduction's result is read by anything but the epilogue.
     pub result_is_read: bool,
     /// Whether the outer loops become tasks.
@@ -581,14 +583,21 @@ impl Tile<'_> {
     fn read_packed(&self, stmts: &mut [Stmt], panel: &Expr, lane: &Name) {
         for (access, packing) in &self.packed {
             let from = Expr::index(Expr::name(&access.buffer), access.index.clone());
-            let mut index = vec![panel.clone()];
+            let copy = self.scope.panels.get(&access.buffer);
+            let is_head = |at: &usize| {
+                let index = &access.index[*at];
+                copy.is_some() && !packing.axes.contains(at) && int_of(index).is_none()
+            };
+            let heads = (0..access.index.len()).filter(is_head);
+            let mut index: Vec<Expr> = heads.map(|at| access.index[at].clone()).collect();
+            index.push(panel.clone());
             index.extend(
                 packing.axes[1..]
                     .iter()
                     .map(|&axis| access.index[axis].clone()),
             );
             index.push(Expr::name(lane));
-            let to = Expr::index(Expr::name(&access.buffer), index);
+            let to = Expr::index(Expr::name(copy.unwrap_or(&access.buffer)), index);
             let mut change = ReplaceExpr {
                 from: &from,
                 to: &to,

@@ -299,6 +299,18 @@ pub fn reduce_row_inside(
     target: Target,
     buffers: &Buffers,
 ) -> Option<Vec<Stmt>> {
+    reduce_row_after(names, nest, &[], outer, target, buffers)
+}
+
+/// The same with element-wise code before the update of each element, whose names the update may read.
+pub fn reduce_row_after(
+    names: &mut NameSupply,
+    nest: &Nest,
+    before: &[Stmt],
+    outer: usize,
+    target: Target,
+    buffers: &Buffers,
+) -> Option<Vec<Stmt>> {
     let update = update_of(nest)?;
     let (element, combine) = combine_parts(&update.value, &update.place)?;
     let dtype = buffers.get(&update.buffer)?.0;
@@ -346,7 +358,8 @@ pub fn reduce_row_inside(
         ),
     ];
     let mut sums = vector_loop(names, last, wide, |map, lane| {
-        let mut inner = replaced(&update.lets, map);
+        let mut inner = replaced(before, map);
+        inner.extend(replaced(&update.lets, map));
         let place = at(&partial, [Expr::name(lane)]);
         let store = Stmt::assign(place.clone(), combine.apply(place, element.clone()));
         inner.extend(replaced(&[store], map));

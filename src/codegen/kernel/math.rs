@@ -87,11 +87,26 @@ const EXP: [f32; 5] = [
     0.001_382_073_4,
 ];
 
-/// `exp(x) = 2ⁿ (1 + q)`: n as i32, and q. `low` is added to the reduced argument.
-fn exp_parts(b: &mut Builder, x: Reg, low: Option<Reg>) -> (Reg, Reg) {
-    let log2_e = b.f32(LOG2_E);
-    let scaled = b.bin(BinOp::Mul, x, log2_e);
-    let n = b.un(UnOp::Round, scaled);
+/// Added to a number between -2²² and 2²² it leaves the nearest integer in the low bits.
+const TO_INTEGER: f32 = 12_582_912.0;
+
+/// The integer n nearest to `x scale`: an i32 with n + `bias` in its low bits and others above them, and n as f32.
+fn nearest(b: &mut Builder, x: Reg, scale: f32, bias: i16) -> (Reg, Reg) {
+    let magic = b.f32(TO_INTEGER + f32::from(bias));
+    let sum = match scale {
+        1.0 => b.bin(BinOp::Add, x, magic),
+        _ => {
+            let scale = b.f32(scale);
+            b.fma(x, scale, magic)
+        }
+    };
+    let n = b.bin(BinOp::Sub, sum, magic);
+    (b.cast(Ty::I32, sum), n)
+}
+
+/// `exp(x) = 2ⁿ (1 + q)`: n + `bias` in the low bits of an i32, and q. `low` is added to the reduced argument.
+fn exp_parts(b: &mut Builder, x: Reg, low: Option<Reg>, bias: i16) -> (Reg, Reg) {
+    let (bits, n) = nearest(b, x, LOG2_E, bias);
     let (high, rest) = (b.f32(LN2_HIGH), b.f32(LN2_LOW));
     let r = b.fnma(n, high, x);
     let mut r = b.fnma(n, rest, r);
@@ -100,32 +115,36 @@ fn exp_parts(b: &mut Builder, x: Reg, low: Option<Reg>) -> (Reg, Reg) {
     }
     let square = b.bin(BinOp::Mul, r, r);
     let p = by_pairs(b, r, square, &EXP);
-    let q = b.fma(square, p, r);
-    (b.un(UnOp::ToInt, n), q)
+    (bits, b.fma(square, p, r))
 }
 
-/// `2ⁿ` for an exponent of a normal number.
-fn power_of_two(b: &mut Builder, n: Reg) -> Reg {
-    let (bias, by) = (b.i32(127), b.i32(23));
-    let biased = b.bin(BinOp::Add, n, bias);
+/// `2ⁿ` for an exponent of a normal number, given n + 127 in the low bits of an i32.
+fn power_of_two(b: &mut Builder, biased: Reg) -> Reg {
+    let by = b.i32(23);
     let bits = b.bin(BinOp::Shl, biased, by);
     b.cast(Ty::F32, bits)
 }
 
-/// `2ⁿ (1 + q)` where the result may be infinite or denormal: the scaling goes in two steps.
-fn scale(b: &mut Builder, n: Reg, q: Reg) -> Reg {
-    let one = b.i32(1);
-    let half = b.bin(BinOp::Sar, n, one);
-    let other = b.bin(BinOp::Sub, n, half);
-    let (first, second) = (power_of_two(b, half), power_of_two(b, other));
+/// The bias of n for `scale`.
+const TWICE: i16 = 2 * 127;
+
+/// `2ⁿ (1 + q)` where the result may be infinite or denormal, given n + 254 in the low bits of an i32: the scaling
+/// goes in two steps, by the halves of that sum.
+fn scale(b: &mut Builder, biased: Reg, q: Reg) -> Reg {
+    let (by, half_by, exponents) = (b.i32(23), b.i32(22), b.constant(Ty::I32, 0xff80_0000));
+    let half = b.bin(BinOp::Shl, biased, half_by);
+    let first = b.bin(BinOp::And, half, exponents);
+    let both = b.bin(BinOp::Shl, biased, by);
+    let second = b.bin(BinOp::Sub, both, first);
+    let (first, second) = (b.cast(Ty::F32, first), b.cast(Ty::F32, second));
     let res = b.fma(q, first, first);
     b.bin(BinOp::Mul, res, second)
 }
 
 /// `exp(x)` where neither argument nor result leaves the normal numbers.
 fn exp_inside(b: &mut Builder, x: Reg) -> Reg {
-    let (n, q) = exp_parts(b, x, None);
-    let scale = power_of_two(b, n);
+    let (biased, q) = exp_parts(b, x, None, 127);
+    let scale = power_of_two(b, biased);
     b.fma(q, scale, scale)
 }
 
@@ -134,8 +153,8 @@ pub fn exp(b: &mut Builder, x: Reg) -> Reg {
     // Beyond these the result is 0 or infinite anyway.
     let x = at_most(b, x, 89.0);
     let x = at_least(b, x, -104.5);
-    let (n, q) = exp_parts(b, x, None);
-    scale(b, n, q)
+    let (biased, q) = exp_parts(b, x, None, TWICE);
+    scale(b, biased, q)
 }
 
 /// `1 / (1 + exp(-x))`
@@ -143,13 +162,12 @@ pub fn sigmoid(b: &mut Builder, x: Reg) -> Reg {
     // Below the result is 0, above it is 1 anyway.
     let x = at_most(b, x, 45.0);
     let x = at_least(b, x, -104.5);
-    // exp(-x) = 2⁻ⁿ (1 - q)
-    let log2_e = b.f32(LOG2_E);
-    let scaled = b.bin(BinOp::Mul, x, log2_e);
-    let n = b.un(UnOp::Round, scaled);
+    // exp(-x) = 2ⁿ (1 - q). With 2⁻⁶⁰ above and below no power of two leaves the normal numbers, so that only the
+    // quotient does where it has to.
+    let (biased, n) = nearest(b, x, -LOG2_E, 127 - 60);
     let (high, rest) = (b.f32(LN2_HIGH), b.f32(LN2_LOW));
-    let r = b.fnma(n, high, x);
-    let r = b.fnma(n, rest, r);
+    let r = b.fma(n, high, x);
+    let r = b.fma(n, rest, r);
     let square = b.bin(BinOp::Mul, r, r);
     let mut coefficients = EXP;
     coefficients
@@ -159,14 +177,9 @@ pub fn sigmoid(b: &mut Builder, x: Reg) -> Reg {
         .for_each(|odd| *odd = -*odd);
     let p = by_pairs(b, r, square, &coefficients);
     let q = b.fnma(square, p, r);
-    // With 2⁻⁶⁰ above and below no power of two leaves the normal numbers, so that only the quotient does where it has to.
-    let exponents = b.i32(127 - 60);
-    let n = b.un(UnOp::ToInt, n);
-    let (biased, by) = (b.bin(BinOp::Sub, exponents, n), b.i32(23));
-    let bits = b.bin(BinOp::Shl, biased, by);
-    let power = b.cast(Ty::F32, bits);
+    let power = power_of_two(b, biased);
     let one = b.f32(f32::from_bits((127 - 60) << 23));
-    // 2⁻⁶⁰ + 2⁻ⁿ⁻⁶⁰ is exact in the middle; what it loses outside goes to the smaller term.
+    // 2⁻⁶⁰ + 2ⁿ⁻⁶⁰ is exact in the middle; what it loses outside goes to the smaller term.
     let sum = b.bin(BinOp::Add, power, one);
     let kept = b.bin(BinOp::Sub, sum, power);
     let lost = b.bin(BinOp::Sub, one, kept);
@@ -245,12 +258,11 @@ pub fn erf(b: &mut Builder, x: Reg) -> Reg {
     let square = at_most(b, square, 16.0);
     let p = by_pairs(b, size, square, &ERF_FAR);
     let exponent = b.bin(BinOp::Mul, size, p);
-    let n = b.un(UnOp::Round, exponent);
+    let (biased, n) = nearest(b, exponent, 1.0, 127);
     let r = b.bin(BinOp::Sub, exponent, n);
     let square = b.bin(BinOp::Mul, r, r);
     let p = by_pairs(b, r, square, &EXP2_ROUGH);
-    let n = b.un(UnOp::ToInt, n);
-    let scale = power_of_two(b, n);
+    let scale = power_of_two(b, biased);
     let scaled = b.bin(BinOp::Mul, r, scale);
     let rest = b.fma(scaled, p, scale);
     let one = b.f32(1.0);
@@ -439,8 +451,8 @@ pub fn pow(b: &mut Builder, x: Reg, y: Reg) -> Reg {
     let low = b.select(inside, low, zero);
     let high = at_most(b, high, 90.0);
     let high = at_least(b, high, -110.0);
-    let (n, q) = exp_parts(b, high, Some(low));
-    let res = scale(b, n, q);
+    let (biased, q) = exp_parts(b, high, Some(low), TWICE);
+    let res = scale(b, biased, q);
     special_powers(b, (x, y), size, res)
 }
 

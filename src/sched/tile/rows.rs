@@ -1,7 +1,7 @@
 //! The rows of a reduction as tiles of few kinds, and the loops around the tiles.
 //!
 //!     128 rows, at most 6 a tile     →     18 tiles of 6 rows, 4 tiles of 5
-//!     n rows                         →     n // 6 tiles of 6, what is left in tiles of 4, 2 and 1; fewer than 6 one by one
+//!     n rows                         →     tiles of 6, one of 5 if n is odd, up to two of 4; fewer than 8 one by one
 //!
 //! A tile of nearly as many rows costs nearly as much, so rows are spread evenly where their number is known.
 
@@ -72,7 +72,7 @@ impl Tile<'_> {
         if most <= 1 {
             return Vec::new();
         }
-        let few = few_rows(count, most);
+        let few = few_rows(count, least_rows(most));
         self.nest(names, &[Rows::tiles(first.clone(), 1, few)])
     }
 
@@ -364,8 +364,50 @@ fn even_rows(len: i64, most: i64) -> Vec<Rows> {
     res
 }
 
-/// Tiles of `most` rows and, unless those are all that there is, what is left in tiles of 4, 2 and 1 rows.
+/// The number of rows from which on [`even_open_rows`] makes tiles of 6, 5 and 4 rows of all.
+const EVEN_FROM: i64 = 8;
+
+/// Rows of an unknown number in tiles of at most `most` rows, where they are no [`few_rows`].
 fn open_rows(extent: &Expr, most: i64) -> Vec<Rows> {
+    match most {
+        6 => even_open_rows(extent),
+        _ => halved_rows(extent, most),
+    }
+}
+
+/// How many rows are too few for tiles of an unknown number of rows.
+fn least_rows(most: i64) -> i64 {
+    match most {
+        6 => EVEN_FROM,
+        _ => most,
+    }
+}
+
+/// Tiles of 6 rows, at most one of 5 and two of 4: a tile of 1 or 2 rows takes as long as one of 4, since it waits for
+/// its sums. An odd number of rows takes the tile of 5, and 4 is 1 more than a multiple of 3.
+fn even_open_rows(extent: &Expr) -> Vec<Rows> {
+    let rest = |value: Expr, by: i64| Expr::binary(BinaryOp::Mod, value, Expr::int(by));
+    let is_many = min(Expr::int(1), floor_div(extent, EVEN_FROM));
+    let fives = rest(extent.clone(), 2);
+    let fours = rest(add(extent.clone(), fives.clone()), 3);
+    let sub = |a: Expr, b: Expr| Expr::binary(BinaryOp::Sub, a, b);
+    let in_sixes = sub(
+        sub(extent.clone(), mul(fives.clone(), 5)),
+        mul(fours.clone(), 4),
+    );
+    let kind = |start: Expr, rows: i64, tiles: Expr| {
+        let tiles = Expr::binary(BinaryOp::Mul, tiles, is_many.clone());
+        Rows::tiles(start, rows, tiles)
+    };
+    let fours_start = sub(extent.clone(), mul(fours.clone(), 4));
+    let mut sixes = kind(Expr::int(0), 6, floor_div(&in_sixes, 6));
+    // A bound without rests of divisions tells how many there are, about.
+    sixes.tiles = min(floor_div(extent, 6), sixes.tiles);
+    vec![sixes, kind(in_sixes, 5, fives), kind(fours_start, 4, fours)]
+}
+
+/// Tiles of `most` rows and, unless those are all that there is, what is left in tiles of 8, 4, 2 and 1 rows.
+fn halved_rows(extent: &Expr, most: i64) -> Vec<Rows> {
     let whole = floor_div(extent, most);
     let rest = Expr::binary(BinaryOp::Mod, extent.clone(), Expr::int(most));
     let is_many = Expr::call("T.min", [Expr::int(1), whole.clone()]);
