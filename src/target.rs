@@ -65,8 +65,38 @@ impl Cpu {
 }
 
 impl Target {
+    /// 64-bit ARM with Linux, its baseline.
+    pub fn aarch64() -> Self {
+        use target_lexicon::{
+            Aarch64Architecture, Architecture, BinaryFormat, Environment, OperatingSystem, Triple,
+            Vendor,
+        };
+        Self {
+            triple: Triple {
+                architecture: Architecture::Aarch64(Aarch64Architecture::Aarch64),
+                vendor: Vendor::Unknown,
+                operating_system: OperatingSystem::Linux,
+                environment: Environment::Gnu,
+                binary_format: BinaryFormat::Elf,
+            },
+            cpu: Cpu::Portable,
+            wider: None,
+            vnni: false,
+            listing: false,
+            exact: false,
+        }
+    }
+
+    /// Whether the code is for x86-64.
+    pub fn is_x86(&self) -> bool {
+        self.triple.architecture == target_lexicon::Architecture::X86_64
+    }
+
     /// What `--cpu` calls the instruction sets.
     pub fn cpu_name(&self) -> String {
+        if !self.is_x86() {
+            return self.triple.architecture.to_string();
+        }
         match self.wider {
             None => self.cpu.name().to_owned(),
             Some(wider) => format!("{}+v{}", self.cpu.name(), wider.level()),

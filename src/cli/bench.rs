@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::Value as Json;
 
 use super::Exit;
-use super::build::parse_cpu;
+use super::build::parse_cpu_here;
 use super::output::write_stdout;
 use super::report::{Failure, Session, read_bytes, read_text};
 use super::temporary::Temporary;
@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "PART", requires = "baseline", value_parser = figures::parse_part)]
     fail_over: Option<f64>,
     /// What the code may use, where a program is built first
-    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
+    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu_here)]
     cpu: Target,
     /// Be the process that calls: orders on stdin, figures on stdout
     #[arg(long, hide = true)]

@@ -35,7 +35,7 @@ pub struct Args {
         default_value = "so,h"
     )]
     emit: Vec<Kind>,
-    /// What the code may use: native, x86-64-v2, x86-64-v3, x86-64-v4, portable
+    /// What the code may use, of `irc list cpus`
     #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
     cpu: Target,
     /// Where weights go: auto (beside the library above 256 MiB), embed, sidecar
@@ -93,31 +93,39 @@ const CPUS: [(Cpu, Option<Cpu>); 5] = [
 
 /// The targets that `--cpu` names.
 fn targets() -> impl Iterator<Item = Target> {
-    CPUS.into_iter().map(|(cpu, wider)| Target {
+    let here = CPUS.into_iter().map(|(cpu, wider)| Target {
         cpu,
         wider,
         vnni: false,
         ..Target::native()
-    })
+    });
+    here.chain(std::iter::once(Target::aarch64()))
 }
 
 /// What `--cpu` takes.
 pub fn cpu_names() -> Vec<String> {
-    let native = std::iter::once("native".to_owned());
-    native
-        .chain(targets().map(|target| target.cpu_name()))
-        .collect()
+    let named = targets().map(|target| target.cpu_name());
+    std::iter::once("native".to_owned()).chain(named).collect()
 }
 
 /// The target of a `--cpu` name.
 pub fn parse_cpu(name: &str) -> Result<Target, String> {
-    if name == "native" {
-        return Ok(Target::native());
-    }
     let known = || format!("known are {}", cpu_names().join(", "));
-    targets()
-        .find(|target| target.cpu_name() == name)
-        .ok_or_else(known)
+    match name {
+        "native" => Ok(Target::native()),
+        _ => targets()
+            .find(|target| target.cpu_name() == name)
+            .ok_or_else(known),
+    }
+}
+
+/// The target of a `--cpu` name for code that is called at once.
+pub fn parse_cpu_here(name: &str) -> Result<Target, String> {
+    let target = parse_cpu(name)?;
+    match target.triple.architecture == Target::native().triple.architecture {
+        true => Ok(target),
+        false => Err("this machine is another one".to_owned()),
+    }
 }
 
 impl Kind {
@@ -169,6 +177,13 @@ impl Stages {
 
 /// Builds the program; 1 when it has errors.
 pub fn run(args: Args, session: &mut Session) -> Result<Exit, Failure> {
+    if !args.cpu.is_x86() && args.emit.contains(&Kind::So) {
+        let message = format!(
+            "irc links for x86-64, not for {}: `--emit obj,h` gives an object for another linker",
+            args.cpu.cpu_name()
+        );
+        return Err(Failure::new(Exit::Unsupported, message));
+    }
     let lib = session.library()?;
     let mut program = match session.load(&args.file, &lib) {
         Ok(program) => program,

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Exit;
-use super::build::parse_cpu;
+use super::build::parse_cpu_here;
 use super::compare::{Tolerance, compare};
 use super::data::{self, Data};
 use super::inputs::{forms, parse_pairs, read_inputs, read_value};
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long)]
     interp: bool,
     /// What the code may use, where a program is built first
-    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
+    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu_here)]
     cpu: Target,
     #[command(flatten)]
     watch: watch::Looks,

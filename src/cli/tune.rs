@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::Exit;
 use super::bench::inputs_for;
-use super::build::parse_cpu;
+use super::build::parse_cpu_here;
 use super::data::Data;
 use super::native::Native;
 use super::output::write_output;
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "PART", default_value = "3%", value_parser = super::bench::parse_part)]
     least: f64,
     /// What the code may use
-    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu)]
+    #[arg(long, value_name = "CPU", default_value = "native", value_parser = parse_cpu_here)]
     cpu: Target,
 }
 

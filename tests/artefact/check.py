@@ -26,13 +26,13 @@ def write_weights(path):
     path.write_bytes(len(header).to_bytes(8, "little") + header + data)
 
 
-def build(folder, *flags, env=None):
+def build(folder, *flags, env=None, output="net.so"):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "net.ir", folder)
     write_weights(folder / "net.safetensors")
-    subprocess.run([IRC, "build", "net.ir", "-o", "net.so", *flags], cwd=folder, check=True, env=env)
-    return folder / "net.so"
+    subprocess.run([IRC, "build", "net.ir", "-o", output, *flags], cwd=folder, check=True, env=env)
+    return folder / output
 
 
 def refusal(call, *args):
@@ -236,6 +236,23 @@ class Checks:
             run = subprocess.run([out], env={**os.environ, "IRC_NUM_THREADS": n}, capture_output=True, text=True)
             assert run.returncode == 0, run.stdout
         assert re.search(r"^[1-9]\d+ passed, 0 failed", run.stdout), run.stdout
+
+    def check_calls_on_aarch64(self):
+        cc, emulator = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
+        if not (cc and emulator):
+            print("aarch64: aarch64-linux-gnu-gcc or qemu-aarch64 is not there")
+            return
+        folder = self.folder / "aarch64"
+        obj = build(folder, "--emit", "obj,h", "--cpu", "aarch64", output="net.o")
+        library, calls = folder / "libnet.so", folder / "calls"
+        subprocess.run([cc, "-shared", obj, "-o", library, "-lm", "-pthread"], check=True)
+        flags = ["-O1", f"-I{folder}", f"-Wl,-rpath,{folder}", "-pthread"]
+        subprocess.run([cc, *flags, HERE / "calls.c", library, "-o", calls], check=True)
+        for n in ("1", "4"):
+            command = [emulator, "-L", "/usr/aarch64-linux-gnu", calls]
+            run = subprocess.run(command, env={**os.environ, "IRC_NUM_THREADS": n}, capture_output=True, text=True)
+            assert run.returncode == 0, run.stdout + run.stderr
+            assert re.search(r"^[1-9]\d+ passed, 0 failed", run.stdout), run.stdout
 
     def check_unloading(self):
         x, y = x_and_y(64, 100)

@@ -153,6 +153,28 @@ source_sha256: 574cd74ed3318614b30746242c57cc61d8d983cec559c34c7fa99f2dc84bda29
 weights: 0 of 0 bytes
 kernels: 1 of 1 regions by the vector emitter
 
+# --- objects_for_another_machine
+# => file a.ir
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 40), dtype="float32")):
+        n = T.int64()
+        return R.nn.softmax(x)
+# => run irc build a.ir -o a.o --emit obj,h --cpu aarch64
+# => run irc build a.ir --cpu aarch64
+error: irc links for x86-64, not for aarch64: `--emit obj,h` gives an object for another linker
+[exit 4]
+# => run irc run a.ir --size n=3 --cpu aarch64
+error: invalid value 'aarch64' for '--cpu <CPU>': this machine is another one
+
+For more information, try '--help'.
+[exit 2]
+# => lists
+a.h
+a.ir
+a.o
+
 # --- stdin_names_the_output_net
 # => file a.ir
 @I.ir_module
@@ -208,7 +230,7 @@ a.ir
 
 # --- a_cpu_that_is_none
 # => run irc build a.ir --cpu z80
-error: invalid value 'z80' for '--cpu <CPU>': known are native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v3+v4, portable
+error: invalid value 'z80' for '--cpu <CPU>': known are native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v3+v4, portable, aarch64
 
 For more information, try '--help'.
 [exit 2]

@@ -8,6 +8,7 @@ x86-64-v3
 x86-64-v4
 x86-64-v3+v4
 portable
+aarch64
 # => run irc list dtypes
 bool
 int2
