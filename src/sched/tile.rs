@@ -13,6 +13,7 @@
 //! its loads serve all rows of a tile. An element-wise nest over the result runs in the tile (the epilogue). A weight
 //! that depends on nothing but the vector axis and the reduction is packed: `b[k, j]` becomes `bp[j // 16, k, j % 16]`.
 
+mod ahead;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};

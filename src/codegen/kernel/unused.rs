@@ -41,7 +41,7 @@ fn sweep(body: &mut Vec<Inst>, reads: &mut [u32]) -> bool {
                 any |= sweep(orelse, reads);
                 any |= sweep(then, reads);
             }
-            Inst::Store { .. } | Inst::StoreOne { .. } | Inst::Line(_) => {}
+            Inst::Store { .. } | Inst::StoreOne { .. } | Inst::Prefetch { .. } | Inst::Line(_) => {}
             Inst::Arg { dst, .. }
             | Inst::Const { dst, .. }
             | Inst::Move { dst, .. }

@@ -331,6 +331,11 @@ pub enum Inst {
         /// A vector.
         src: Reg,
     },
+    /// The cache line of an address is wanted soon; the address may be any.
+    Prefetch {
+        /// Where.
+        mem: Mem,
+    },
     /// `op` over all lanes, in all lanes. `Add Mul Min Max And Or Xor`.
     Reduce {
         /// What joins two lanes.
@@ -404,7 +409,11 @@ impl Inst {
             | Self::Broadcast { dst, .. }
             | Self::Reduce { dst, .. } => Some(*dst),
             Self::Loop { counter, .. } => Some(*counter),
-            Self::Store { .. } | Self::StoreOne { .. } | Self::If { .. } | Self::Line(_) => None,
+            Self::Store { .. }
+            | Self::StoreOne { .. }
+            | Self::Prefetch { .. }
+            | Self::If { .. }
+            | Self::Line(_) => None,
         }
     }
 
@@ -443,7 +452,7 @@ impl Inst {
                 mem.each_src(&mut f);
                 mask.iter().for_each(|mask| f(*mask));
             }
-            Self::Broadcast { mem, .. } => mem.each_src(&mut f),
+            Self::Broadcast { mem, .. } | Self::Prefetch { mem } => mem.each_src(&mut f),
             Self::Store { mem, src, mask, .. } => {
                 mem.each_src(&mut f);
                 f(*src);

@@ -240,6 +240,7 @@ impl Printer<'_> {
                     r(src)
                 )
             }
+            Inst::Prefetch { mem } => format!("prefetch {}", self.mem(mem)),
             Inst::Reduce { op, src, .. } => format!("reduce {} {}", name_in(&BIN_OPS, op), r(src)),
             Inst::Loop { .. } | Inst::If { .. } => String::new(),
             Inst::Line(line) => format!("line {line}"),
@@ -477,6 +478,10 @@ impl Parser<'_> {
     }
 
     fn effect(&mut self, what: &[&str]) -> Option<Inst> {
+        if let ["prefetch", rest @ ..] = what {
+            let (mem, rest) = self.mem(rest)?;
+            return rest.is_empty().then_some(Inst::Prefetch { mem });
+        }
         let [op, elem, rest @ ..] = what else {
             return None;
         };

@@ -303,7 +303,7 @@ impl Lower<'_, '_> {
         };
         match &*path {
             "T.func_attr" | "T.sblock_attr" | "T.block_attr" | "T.reads" | "T.writes"
-            | "T.attr" | "T.where" => Ok(()),
+            | "T.attr" | "T.where" | "T.prefetch" => Ok(()),
             "T.evaluate" => match args.first() {
                 Some(arg) if arg.value.as_call().is_some() => self.effect(&arg.value),
                 _ => Ok(()),

@@ -321,6 +321,7 @@ impl Emitter<'_> {
                 self.store_masked(*elem, mem, *src, *mask)?;
             }
             Inst::StoreOne { elem, mem, src } => self.store_one(*elem, mem, *src)?,
+            Inst::Prefetch { mem } => self.prefetch(mem)?,
             Inst::Reduce { op, dst, src } => self.reduce(*op, *dst, *src)?,
             Inst::Line(line) => {
                 if self.rows.last().is_none_or(|row| row.1 != *line) {

@@ -303,6 +303,12 @@ impl Emitter<'_> {
         }
     }
 
+    pub(super) fn prefetch(&mut self, mem: &Mem) -> Done {
+        let at = Opnd::from(self.address(mem, 0)?);
+        self.asm.ins(Prefetcht0_m8, &[at])?;
+        Ok(())
+    }
+
     pub(super) fn store_one(&mut self, elem: Elem, mem: &Mem, src: Reg) -> Done {
         let from = self.vec_in(src, 0)?;
         let to = Opnd::from(self.address(mem, 0)?);

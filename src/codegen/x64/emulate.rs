@@ -227,7 +227,10 @@ impl Machine {
             && (Register::K0..=Register::K7).contains(&inst.op0_register());
         let vector = (0..inst.op_count())
             .any(|op| inst.op_kind(op) == OpKind::Register && is_vector(inst.op_register(op)));
-        if inst.mnemonic() == Mnemonic::Vzeroupper || inst.mnemonic() == Mnemonic::Nop {
+        if matches!(
+            inst.mnemonic(),
+            Mnemonic::Vzeroupper | Mnemonic::Nop | Mnemonic::Prefetcht0
+        ) {
             return;
         }
         if mask_op || inst.mnemonic() == Mnemonic::Kmovw {

@@ -190,6 +190,7 @@ fn read_instead(inst: &mut Inst, from: Reg, to: Reg) {
         | Inst::Lanes { .. }
         | Inst::Load { .. }
         | Inst::Broadcast { .. }
+        | Inst::Prefetch { .. }
         | Inst::Line(_)
         | Inst::Loop { .. }
         | Inst::If { .. } => {}

@@ -139,7 +139,7 @@ impl Compiler {
         };
         match path.as_str() {
             "T.func_attr" | "T.reads" | "T.writes" | "T.sblock_attr" | "T.block_attr"
-            | "T.attr" | "T.assume" => Ok(None),
+            | "T.attr" | "T.assume" | "T.prefetch" => Ok(None),
             "T.break_loop" => Ok(Some(Box::new(|_| Err(Stop::Break)))),
             "T.continue_loop" => Ok(Some(Box::new(|_| Err(Stop::Continue)))),
             "T.evaluate" => match expr.positional().next() {

@@ -18,9 +18,9 @@ pub(super) struct Rows {
     /// The first row.
     start: Expr,
     /// Rows of a tile.
-    rows: i64,
+    pub(super) rows: i64,
     /// How many tiles.
-    tiles: Expr,
+    pub(super) tiles: Expr,
 }
 
 impl Rows {
@@ -266,6 +266,8 @@ impl Tile<'_> {
         for kind in kinds {
             let tile = names.fresh("mo");
             let (mut code, mut each) = self.tile_at(names, kind, &tile, columns, (&panel, None));
+            let next = add(self.base_of(kind, &tile), Expr::int(kind.rows));
+            code.splice(0..0, self.ahead(names, kind, &next, (&panel, columns)));
             // A tile of much work is a task.
             let is_task = kinds.len() == 1 && each >= self.scope.target.grain();
             if panels != Some(1) && !is_task {
@@ -327,6 +329,14 @@ impl Tile<'_> {
         }
     }
 
+    /// The first row of a tile.
+    fn base_of(&self, kind: &Rows, tile: &Name) -> Expr {
+        match kind.is_one() {
+            true => kind.start.clone(),
+            false => add(mul(Expr::name(tile), kind.rows), kind.start.clone()),
+        }
+    }
+
     /// One tile at `tile` and `panel`, and its work.
     fn tile_at(
         &self,
@@ -336,10 +346,7 @@ impl Tile<'_> {
         columns: &Columns,
         (panel, scratch): (&Name, Option<&Name>),
     ) -> (Vec<Stmt>, i64) {
-        let base = match kind.is_one() {
-            true => kind.start.clone(),
-            false => add(mul(Expr::name(tile), kind.rows), kind.start.clone()),
-        };
+        let base = self.base_of(kind, tile);
         let first = self.first_panel(panel, columns);
         let work = kind.rows * columns.beside * self.lanes * work_of(&self.reduced);
         (

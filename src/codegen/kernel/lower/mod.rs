@@ -287,6 +287,9 @@ impl<'a> Lower<'a> {
             }
             StmtKind::Expr(call) => {
                 let (path, _) = call.as_call()?;
+                if path == "T.prefetch" {
+                    return self.prefetch(call.positional().next()?);
+                }
                 matches!(
                     path.as_str(),
                     "T.sblock_attr" | "T.block_attr" | "T.reads" | "T.writes" | "T.evaluate"
@@ -473,6 +476,19 @@ impl<'a> Lower<'a> {
             Inst::StoreOne { elem, mem, src }
         });
         self.forget(name);
+        Some(())
+    }
+
+    /// `T.prefetch(A[i, j])`
+    fn prefetch(&mut self, element: &Expr) -> Option<()> {
+        let ExprKind::Index { value, index } = &element.kind else {
+            return None;
+        };
+        let name = value.as_name()?;
+        let elem = elem_of(self.env.buffers.get(name)?.dtype)?;
+        let at = self.flat_index(name, index)?;
+        let mem = self.mem(name, &at, elem)?;
+        self.b.push(Inst::Prefetch { mem });
         Some(())
     }
 
