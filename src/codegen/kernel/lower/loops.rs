@@ -10,6 +10,7 @@ use irc_syntax::{Expr, ExprKind, Name, Stmt, StmtKind};
 
 use super::super::affine::{Atom, Poly};
 use super::super::vir::{CmpOp, Inst, IntOp, Src};
+use super::ahead::prefetch_panels;
 use super::cond::{Bound, Cond, last_full};
 use super::value::Val;
 use super::{AtomInfo, AtomKind, Bind, FrameKind, LANE, Loop, Lower, each_stmt};
@@ -354,8 +355,11 @@ impl Lower<'_> {
         }
         // Advance what moves.
         let steps = std::mem::take(&mut self.loops[id].steps);
+        let mut known_steps = Vec::new();
         for (dst, step) in steps {
-            let b = self.int(&step.scale(copies));
+            let step = step.scale(copies);
+            known_steps.extend(step.as_constant().map(|step| (dst, step)));
+            let b = self.int(&step);
             self.b.push(Inst::Int {
                 op: IntOp::Add,
                 dst,
@@ -372,7 +376,11 @@ impl Lower<'_> {
                 b,
             });
         }
-        let insts = self.close();
+        let mut insts = self.close();
+        if let (true, Src::Imm(count)) = (body.is_innermost(), *count) {
+            let lanes = self.b.lanes();
+            prefetch_panels(&mut insts, &known_steps, count / copies, lanes);
+        }
         let counter = self.b.reg(super::super::vir::Ty::Int);
         let count = match *count {
             Src::Imm(count) => Src::Imm(count / copies),

@@ -16,6 +16,7 @@
 //! leave the loops in which they do not vary.
 
 mod address;
+mod ahead;
 mod call;
 mod cond;
 mod loops;
