@@ -17,6 +17,7 @@ use super::fuse_rows::fuse_rows;
 use super::look_up::look_up;
 use super::nest::{Buffers, Nest, Part, accesses, buffers_of, int_of, parts_of, replaced};
 use super::packing::Packing;
+use super::padded::padded;
 use super::parallelize::{Sharing, distribute, is_long, work_of};
 use super::tile::{Scope, tile};
 use super::vectorize::{is_contiguous, is_kernel_code, map_inside, reduce_row_inside};
@@ -225,18 +226,20 @@ impl Auto<'_> {
         ))
     }
 
-    /// The code of attention, a task a band of rows, and how many nests it covers.
+    /// The code of attention, or of sums over a padded copy, a task a band of rows, and how many nests it covers.
     fn bands(
         &mut self,
         nests: &[&Nest],
         used_after: &dyn Fn(usize) -> BTreeSet<Name>,
     ) -> Option<(Vec<Stmt>, usize)> {
-        let found = bands(self.names, nests, self.target, self.buffers, used_after)?;
+        let found = bands(self.names, nests, self.target, self.buffers, used_after)
+            .or_else(|| padded(self.names, nests, self.buffers, used_after))?;
         let (mut stmts, mut panels) = (Vec::new(), BTreeMap::new());
         if let Some(copied) = found.copied {
             panels.insert(copied.from, copied.to);
             stmts = copied.stmts;
         }
+        let mut packings = Vec::new();
         for part in &found.parts {
             let mut levels: Vec<(Name, Expr)> = found
                 .heads
@@ -244,8 +247,15 @@ impl Auto<'_> {
                 .map(|each| (each.var.clone(), each.extent.clone()))
                 .collect();
             levels.push((part.over.var.clone(), part.over.extent.clone()));
-            let body = self.inside(part, &panels)?;
+            let weights = found.packs.then_some(self.weights);
+            let body = self.inside(part, &panels, weights, &mut packings)?;
             stmts.extend(parallel(self.names, levels, body));
+        }
+        self.packings.extend(packings);
+        if found.packs {
+            self.moved
+                .extend(found.parts.into_iter().flat_map(|part| part.own));
+            return Some((stmts, found.taken));
         }
         // A band declares its buffers itself, or has put another in their place.
         let used = used_after(found.taken);
@@ -258,13 +268,20 @@ impl Auto<'_> {
     }
 
     /// The nests of a band, and its buffers before them.
-    fn inside(&mut self, band: &Band, panels: &BTreeMap<Name, Name>) -> Option<Vec<Stmt>> {
+    fn inside(
+        &mut self,
+        band: &Band,
+        panels: &BTreeMap<Name, Name>,
+        weights: Option<&BTreeSet<Name>>,
+        packings: &mut Vec<Packing>,
+    ) -> Option<Vec<Stmt>> {
+        let none = BTreeSet::new();
         let parts: Vec<Part> = band.nests.iter().cloned().map(Part::Nest).collect();
         let mut inner = Auto {
             target: self.target,
             buffers: &band.buffers,
             params: self.params,
-            weights: &BTreeSet::new(),
+            weights: weights.unwrap_or(&none),
             panels,
             parts: &parts,
             names: self.names,
@@ -278,6 +295,9 @@ impl Auto<'_> {
             let (stmts, taken) = inner.next(at, &band.nests[at])?;
             code.extend(stmts);
             at += taken;
+        }
+        if weights.is_some() {
+            packings.append(&mut inner.packings);
         }
         let moved = inner.moved;
         let used = used_in(

@@ -25,7 +25,7 @@ use super::nest::{Buffers, Loop, Nest, int_of, replaced};
 use super::vectorize::update_of;
 
 /// Bytes of scores in a band: a good part of a second-level cache.
-const BAND: i64 = 160 * 1024;
+pub(super) const BAND: i64 = 160 * 1024;
 
 /// Tiles of rows in a band, at most: each panel of columns is read once for all of them.
 const MOST_TILES: i64 = 8;
@@ -40,6 +40,8 @@ pub struct Bands {
     pub copied: Option<Copied>,
     /// Whole bands, then what is left.
     pub parts: Vec<Band>,
+    /// Whether weights are packed for the nests of a band.
+    pub packs: bool,
 }
 
 /// The nests of a band.
@@ -133,6 +135,7 @@ pub fn bands(
         heads,
         copied,
         parts,
+        packs: false,
     })
 }
 
@@ -239,18 +242,25 @@ fn reuse(
 }
 
 /// What bands are cut from.
-struct Cut<'a> {
-    group: &'a [Nest],
+pub(super) struct Cut<'a> {
+    pub group: &'a [Nest],
     /// Buffers of a band, with the axis that each shared loop indexes.
-    own: &'a BTreeMap<Name, Vec<usize>>,
-    buffers: &'a Buffers,
-    row: &'a Loop,
-    outer: usize,
+    pub own: &'a BTreeMap<Name, Vec<usize>>,
+    pub buffers: &'a Buffers,
+    pub row: &'a Loop,
+    pub outer: usize,
 }
 
 impl Cut<'_> {
     /// The nests over `rows` rows from `start` on, in buffers of `room` rows.
-    fn band(&self, over: &Name, bands: Expr, start: Expr, rows: Expr, room: i64) -> Option<Band> {
+    pub fn band(
+        &self,
+        over: &Name,
+        bands: Expr,
+        start: Expr,
+        rows: Expr,
+        room: i64,
+    ) -> Option<Band> {
         let mut shift = Shift {
             own: self.own,
             row: &self.row.var,
@@ -289,10 +299,10 @@ impl Cut<'_> {
 }
 
 /// Counts rows from the start of the band in the band's own buffers, and from the start of all elsewhere.
-struct Shift<'a> {
-    own: &'a BTreeMap<Name, Vec<usize>>,
-    row: &'a Name,
-    to: Expr,
+pub(super) struct Shift<'a> {
+    pub own: &'a BTreeMap<Name, Vec<usize>>,
+    pub row: &'a Name,
+    pub to: Expr,
 }
 
 impl VisitMut for Shift<'_> {

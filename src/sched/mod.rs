@@ -1,7 +1,7 @@
 //! The automatic schedule: prim_funcs in block form become loops, vectors, tiles and kernel regions.
 //!
 //! `nest` reads block form, `build` makes text; `vectorize`, `tile` (with `packing`, `pairs` and `inside`), `winograd`,
-//! `fuse_rows`, `beside`, `bands` (with `deferred` and `copied`) and `parallelize` are the primitives; `by_hand` has those of authors; `worth` notes what
+//! `fuse_rows`, `beside`, `bands` (with `deferred` and `copied`), `padded` and `parallelize` are the primitives; `by_hand` has those of authors; `worth` notes what
 //! parallel loops are worth. Each checks its conditions whole and refuses what it does not
 //! understand; what every one refuses stays in block form, which codegen takes as well. Tests interpret functions before
 //! and after (`tests/sched`).
@@ -21,6 +21,7 @@ mod look_up;
 mod nest;
 mod pack;
 mod packing;
+mod padded;
 mod pairs;
 mod panels;
 mod parallelize;
