@@ -13,6 +13,9 @@ use crate::driver::{FileKind, Program, recognize};
 use crate::link;
 use crate::syntax::{Expr, ExprKind, Func, FuncKind, Visit, print_expr, visit};
 
+/// Letters of a formula that is still read at a glance.
+const LONGEST_FORMULA: usize = 200;
+
 /// `irc info FILE`
 #[derive(clap::Args)]
 pub struct Args {
@@ -152,7 +155,11 @@ fn describe(facts: &Value) -> String {
             }
         }
         if !func["workspace"].is_null() {
-            let _ = writeln!(res, "  workspace: {} bytes", text(&func["workspace"]));
+            let bytes = match text(&func["workspace"]) {
+                long if long.len() > LONGEST_FORMULA => "by a long formula (--json)".to_owned(),
+                formula => format!("{formula} bytes"),
+            };
+            let _ = writeln!(res, "  workspace: {bytes}");
         }
         for (op, count) in func["operators"].as_object().into_iter().flatten() {
             let _ = writeln!(res, "  {count:>6} {op}");
