@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use irc_syntax::{DType, Name};
+use irc_syntax::{DType, Func, Name};
 
 use crate::shape::{Dim, Facts};
 
@@ -87,6 +87,14 @@ impl Type {
 pub struct Info {
     /// By function name.
     pub funcs: BTreeMap<Name, FuncInfo>,
+}
+
+impl Info {
+    /// How many leading parameters of a function are inputs; all of them where it is not known.
+    pub fn num_input(&self, func: &Func) -> usize {
+        let info = self.funcs.get(&func.name);
+        info.map_or(func.params.len(), |info| info.num_input)
+    }
 }
 
 /// What the checker found out about a function.

@@ -110,8 +110,6 @@ pub struct Lower<'a, 'f> {
     pub asm: &'a mut Assembler,
     /// The body.
     pub b: FunctionBuilder<'f>,
-    /// The instruction set.
-    pub cpu: Cpu,
     /// The symbol of the function.
     pub symbol: String,
     /// Names in scope.
@@ -140,7 +138,7 @@ pub struct Lower<'a, 'f> {
 
 impl<'a, 'f> Lower<'a, 'f> {
     /// Starts a body; the parameters of the entry block are those of the signature.
-    pub fn new(asm: &'a mut Assembler, b: FunctionBuilder<'f>, cpu: Cpu, symbol: &str) -> Self {
+    pub fn new(asm: &'a mut Assembler, b: FunctionBuilder<'f>, symbol: &str) -> Self {
         let mut b = b;
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
@@ -153,7 +151,6 @@ impl<'a, 'f> Lower<'a, 'f> {
         Self {
             asm,
             b,
-            cpu,
             symbol: symbol.to_owned(),
             scope: BTreeMap::new(),
             exit,
@@ -186,7 +183,7 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     /// Whether the target multiplies and adds in one instruction.
     pub fn fma(&self) -> bool {
-        self.cpu >= Cpu::V3
+        self.asm.cpu >= Cpu::V3
     }
 
     /// Ends the body: falls through with status 0, frees, returns.

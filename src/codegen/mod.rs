@@ -78,7 +78,7 @@ pub fn compile(
     asm.lines = lines.into();
     let mut faults = Vec::new();
     for func in module.funcs().filter(|func| func.kind == FuncKind::Loops) {
-        if let Err(fault) = loops::lower(&mut asm, func, target.cpu) {
+        if let Err(fault) = loops::lower(&mut asm, func) {
             faults.push(fault);
         }
     }
@@ -87,7 +87,6 @@ pub fn compile(
         info,
         weights,
         table: Vec::new(),
-        cpu: target.cpu,
         helpers: Vec::new(),
         workspaces: BTreeMap::new(),
     };

@@ -38,11 +38,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         if func.is_private() {
             continue;
         }
-        let num_input = cx
-            .info
-            .funcs
-            .get(&func.name)
-            .map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx.info.num_input(func);
         let num_input = num_input.min(func.params.len());
         let total = func.params.len();
         let mut position = 0;

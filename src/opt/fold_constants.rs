@@ -49,11 +49,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         if func.kind != FuncKind::Graph || func.attr("op_pattern").is_some() {
             continue;
         }
-        let num_input = cx
-            .info
-            .funcs
-            .get(&func.name)
-            .map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx.info.num_input(func);
         let num_input = num_input.min(func.params.len());
         changed |= fold_func(func, num_input, cx.weights, &cx.log);
     }

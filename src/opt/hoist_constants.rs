@@ -59,11 +59,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         if hoist.made.is_empty() {
             continue;
         }
-        let num_input = cx
-            .info
-            .funcs
-            .get(&func.name)
-            .map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx.info.num_input(func);
         set_num_input(func, num_input.min(func.params.len()));
         for (name, tensor) in hoist.made {
             func.params
@@ -98,8 +94,7 @@ pub fn hoist_tables(module: &mut Module, cx: &mut PassCx) {
         if made.is_empty() {
             continue;
         }
-        let info = cx.info.funcs.get(&func.name);
-        let num_input = info.map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx.info.num_input(func);
         set_num_input(func, num_input.min(func.params.len()));
         for (name, tensor) in made {
             let ty = type_to_expr(&type_of(&tensor));

@@ -138,12 +138,7 @@ pub(super) fn retype(func: &mut Func, at: usize, packing: &Packing) -> Option<()
 
 /// For each prim_func the parameters that may be packed.
 pub(super) fn weight_params(module: &Module, cx: &PassCx) -> BTreeMap<Name, BTreeSet<Name>> {
-    constant_params(module, cx.weights, &|func| num_input(func, cx)).params
-}
-
-fn num_input(func: &Func, cx: &PassCx) -> usize {
-    let info = cx.info.funcs.get(&func.name);
-    info.map_or(func.params.len(), |info| info.num_input)
+    constant_params(module, cx.weights, &|func| cx.info.num_input(func)).params
 }
 
 /// What is constant: for each prim_func the parameters that every call passes a weight for, and the functions of the graph

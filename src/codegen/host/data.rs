@@ -141,7 +141,7 @@ impl Host<'_, '_, '_> {
                 .any(|known| **known == *func.name)
             {
                 self.program.helpers.push(func.name.to_string());
-                loops::lower(self.lower.asm, func, self.program.cpu)?;
+                loops::lower(self.lower.asm, func)?;
             }
         }
         Ok(())

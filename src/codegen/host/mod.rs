@@ -27,7 +27,6 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::Linkage;
 use irc_syntax::{DType, Expr, Func, FuncKind, Module, Name, Span, Stmt, StmtKind};
 
-use super::Cpu;
 use super::arith::Val;
 use super::lower::{Binding, Extent, Lower, Res, unsupported};
 use super::object::Assembler;
@@ -48,8 +47,6 @@ pub struct Program<'m> {
     pub weights: &'m Weights,
     /// The names of the table `irc_weights`, in order.
     pub table: Vec<String>,
-    /// The instruction set.
-    pub cpu: Cpu,
     /// Helper prim_funcs that have been made, by name.
     pub helpers: Vec<String>,
     /// The bytes of the workspace of a call of each function, over the symbols of its signature.
@@ -115,8 +112,7 @@ pub fn lower(asm: &mut Assembler, program: &mut Program<'_>, func: &Func, form: 
     let mut body: Function = asm.begin(id);
     let mut cx = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut body, &mut cx);
-    let cpu = program.cpu;
-    let lower = Lower::new(asm, builder, cpu, &format!("irc.{}", func.name));
+    let lower = Lower::new(asm, builder, &format!("irc.{}", func.name));
     let params: Vec<Value> = lower.b.block_params(lower.entry).to_vec();
     let mut host = Host {
         lower,

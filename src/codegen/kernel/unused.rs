@@ -7,7 +7,7 @@
 //! store f32 [i0] f7
 //! ```
 
-use super::vir::{Func, Inst};
+use super::vir::{Func, Inst, Reg};
 
 /// Takes out what computes or loads a register that is read nowhere. What is stored stays the same.
 pub fn remove_unused(func: &mut Func) {
@@ -41,23 +41,9 @@ fn sweep(body: &mut Vec<Inst>, reads: &mut [u32]) -> bool {
                 any |= sweep(orelse, reads);
                 any |= sweep(then, reads);
             }
-            Inst::Store { .. } | Inst::StoreOne { .. } | Inst::Prefetch { .. } | Inst::Line(_) => {}
-            Inst::Arg { dst, .. }
-            | Inst::Const { dst, .. }
-            | Inst::Move { dst, .. }
-            | Inst::Int { dst, .. }
-            | Inst::Splat { dst, .. }
-            | Inst::Iota { dst }
-            | Inst::Lanes { dst, .. }
-            | Inst::Un { dst, .. }
-            | Inst::Bin { dst, .. }
-            | Inst::Fma { dst, .. }
-            | Inst::Cmp { dst, .. }
-            | Inst::Select { dst, .. }
-            | Inst::Load { dst, .. }
-            | Inst::Broadcast { dst, .. }
-            | Inst::Reduce { dst, .. } => {
-                if reads[dst.0 as usize] == 0 {
+            inst => {
+                let unread = |reg: &Reg| reads[reg.0 as usize] == 0;
+                if inst.dst().as_ref().is_some_and(unread) {
                     inst.each_src(|reg| reads[reg.0 as usize] -= 1);
                     any = true;
                     continue;

@@ -21,9 +21,9 @@ use cranelift_module::{FuncId, Linkage};
 use irc_syntax::{DType, Diagnostic, Expr, ExprKind, Func, Name, StmtKind};
 
 use super::arith::Val;
+use super::cast;
 use super::lower::{Binding, Lower, Res, unsupported};
 use super::object::Assembler;
-use super::{Cpu, cast};
 
 pub use buffer::{BufferDecl, read_decl};
 pub use nest::constant;
@@ -164,7 +164,7 @@ pub fn declare(asm: &mut Assembler, func: &Func) -> Res<FuncId> {
 ///
 /// # Errors
 /// What cannot be compiled, at its place.
-pub fn lower(asm: &mut Assembler, func: &Func, cpu: Cpu) -> Result<(), Diagnostic> {
+pub fn lower(asm: &mut Assembler, func: &Func) -> Result<(), Diagnostic> {
     let sig = prim_sig(func)?;
     let id = declare(asm, func)?;
     let line = asm.lines.line(func.name_span);
@@ -172,7 +172,7 @@ pub fn lower(asm: &mut Assembler, func: &Func, cpu: Cpu) -> Result<(), Diagnosti
     let mut body: Function = asm.begin(id);
     let mut cx = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut body, &mut cx);
-    let mut lower = Lower::new(asm, builder, cpu, &format!("irc.{}", func.name));
+    let mut lower = Lower::new(asm, builder, &format!("irc.{}", func.name));
     lower.checked = func
         .attr("irc.checked")
         .and_then(Expr::as_str)

@@ -173,7 +173,7 @@ impl Lower<'_, '_> {
         let mut func: Function = self.asm.begin(id);
         let mut cx = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut func, &mut cx);
-        let mut lower = Lower::new(self.asm, builder, self.cpu, &self.symbol);
+        let mut lower = Lower::new(self.asm, builder, &self.symbol);
         lower.in_parallel = true;
         lower.checked = self.checked.clone();
         lower.b.set_srcloc(here);
@@ -313,7 +313,7 @@ impl Lower<'_, '_> {
                 None => {}
             }
         }
-        let code = match kernel::compile(body, &env, self.cpu) {
+        let code = match kernel::compile(body, &env, self.asm.cpu) {
             Ok(code) => code,
             Err(why) => return Ok(Err(why)),
         };

@@ -35,11 +35,7 @@ pub fn run(module: &mut Module, cx: &mut PassCx) -> Changed {
         if func.kind != FuncKind::Graph {
             continue;
         }
-        let num_input = cx
-            .info
-            .funcs
-            .get(&func.name)
-            .map_or(func.params.len(), |info| info.num_input);
+        let num_input = cx.info.num_input(func);
         let own: Vec<Name> = func
             .params
             .iter()
